@@ -69,11 +69,11 @@ chaos: $(STAMP) ## real processes killed and frozen at length (ROUNDS=5, SEED=1)
 		$(PYTEST) -s tests/chaos
 
 .PHONY: savepoints
-savepoints: $(STAMP) ## savepoints of real jobs at length, random plays with deaths (PLAYS=20, SEED=1)
-	STOKER_SAVEPOINTS=long STOKER_LAW_PLAYS=$(or $(PLAYS),20) STOKER_LAW_SEED=$(or $(SEED),0) \
+savepoints: $(STAMP) ## savepoints of real jobs at length, random sequences with deaths (SEQUENCES=20, SEED=1)
+	STOKER_SAVEPOINTS=long STOKER_SEQUENCES=$(or $(SEQUENCES),20) STOKER_SEQUENCE_SEED=$(or $(SEED),0) \
 		$(PYTEST) tests/integration/engine/test_savepoints.py \
 		tests/integration/engine/test_stateful_deaths.py tests/integration/cli/test_savepoints.py \
-		tests/integration/cli/test_upgrades.py tests/integration/cli/test_healing.py \
+		tests/integration/cli/test_upgrades.py tests/integration/cli/test_job_options.py \
 		tests/chaos/test_replacements.py tests/chaos/test_savepoint_law.py
 
 .PHONY: flink-tools

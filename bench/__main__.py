@@ -1,4 +1,4 @@
-"""`python -m bench [CASE…]`: every case runs its reference and Stoker in one run and compares."""
+"""`python -m bench [CASE…]`: each case runs Stoker and its reference, and compares them."""
 
 import sys
 
@@ -39,13 +39,15 @@ def main() -> int:
     chosen = sys.argv[1:] or list(CASES)
     unknown = [name for name in chosen if name not in CASES]
     if unknown:
-        print(f"no case {', '.join(unknown)}; there are: {', '.join(CASES)}", file=sys.stderr)
+        print(
+            f"unknown case {', '.join(unknown)}; the cases are: {', '.join(CASES)}", file=sys.stderr
+        )
         return 2
     verdicts = []
     for name in chosen:
         print(f"== {name}", flush=True)
         verdicts += CASES[name]()
-    print("== against their aims")
+    print("== results and aims")
     for verdict in verdicts:
         print(verdict)
     return 0

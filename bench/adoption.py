@@ -1,6 +1,6 @@
-"""How soon fifty running jobs are adopted by the next leader, over the embedded coordinator.
+"""How soon the next leader adopts fifty running jobs, with the embedded coordinator.
 
-Their tasks sleep: what is measured are the masters, not Spark.
+The tasks of the jobs only sleep, because the masters are measured and not Spark.
 """
 
 import os
@@ -25,8 +25,8 @@ from stoker.processes.local.cluster import LocalCluster
 JOBS = 50
 ROUNDS = 3
 AIM_SECONDS = 2.5
-"""The answer within 0.5 s of the kill, the adoption at most 2 s later."""
-_BEGIN_SECONDS = 120.0
+"""The next leader answers within 0.5 s of the kill, and adopts the jobs within 2 s more."""
+_START_TIMEOUT_SECONDS = 120.0
 _REST_SECONDS = 5.0
 
 
@@ -54,21 +54,21 @@ def _adoption(cluster: LocalCluster) -> float:
     begin = time.perf_counter()
     os.kill(leader, signal.SIGKILL)
     seconds = first_answer(others, begin, "/jobs/overview", _all_run)
-    _mend(cluster)
+    _restart_former_leader(cluster)
     return seconds
 
 
 def _all_run(answer: Any) -> bool:
-    """Their attempts, under a leader that has heard of each of them."""
+    """Whether a leader answers that knows a running attempt of every job."""
     return sum(job["tasks"]["running"] for job in answer["jobs"]) == JOBS
 
 
 def _wait_until_all_run(cluster: LocalCluster) -> None:
     _, others = leader_and_others(cluster)
-    first_answer(others, time.perf_counter(), "/jobs/overview", _all_run, _BEGIN_SECONDS)
+    first_answer(others, time.perf_counter(), "/jobs/overview", _all_run, _START_TIMEOUT_SECONDS)
 
 
-def _mend(cluster: LocalCluster) -> None:
+def _restart_former_leader(cluster: LocalCluster) -> None:
     while (state := cluster.state) is not None and not state.dead:
         time.sleep(0.05)
     cluster.start_missing()

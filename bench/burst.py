@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.cluster import whole_cluster
 from bench.measure import Sample, Verdict, rounds
-from bench.sessions import another, bare_session
+from bench.sessions import bare_session, new_session
 from bench.small_job import ten_rows
 from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
@@ -20,7 +20,7 @@ CONFIGURATION = f"{{rest.bind-port: '0', taskmanager.numberOfTaskSlots: {CLIENTS
 
 
 def rate(work: Callable[[int], object]) -> float:
-    """Jobs a second."""
+    """How many jobs a second are completed."""
     begin = perf_counter()
     with ThreadPoolExecutor(CLIENTS) as clients:
         list(clients.map(work, range(JOBS)))
@@ -34,7 +34,7 @@ def run() -> list[Verdict]:
         client = BlockingClient(cluster.masters)
 
         def bare(_number: int) -> None:
-            with another(spark) as session:
+            with new_session(spark) as session:
                 action(session)
 
         def action(session: Any) -> None:

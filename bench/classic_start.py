@@ -1,7 +1,7 @@
-"""From the start of a program to its first ten counted rows: a warm driver against spark-submit.
+"""Time from the start of a program until it has counted ten rows: warm driver and spark-submit.
 
-The script writes down when it has counted. It is handed to the engine of a task executor, since
-what lies before that is measured by the small job.
+The program writes the time at which it has counted into a file. It is started directly in the
+engine, because the benchmark `small-job` measures the way from the submission to the engine.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ def run() -> list[Verdict]:
 
 
 async def _run() -> list[Verdict]:
-    bare: list[float] = []
+    spark_submit: list[float] = []
     ours: list[float] = []
-    # No spare is made while something is measured.
+    # The delay keeps the engine from starting a spare driver during a measurement.
     classic = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(seconds=30))
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
@@ -57,8 +57,10 @@ async def _run() -> list[Verdict]:
             for number in range(ROUNDS):
                 await engine.wait_until_ready()
                 ours.append(await _in_warm_driver(engine, script, root / f"ours-{number}"))
-                bare.append(await asyncio.to_thread(_submitted, script, root / f"bare-{number}"))
-    reference = Sample("spark-submit", tuple(bare))
+                spark_submit.append(
+                    await asyncio.to_thread(_with_spark_submit, script, root / f"bare-{number}")
+                )
+    reference = Sample("spark-submit", tuple(spark_submit))
     sample = Sample("warm classic driver", tuple(ours))
     print(f"{reference}\n{sample}")
     ratio = reference.median / sample.median
@@ -97,7 +99,7 @@ def _task(script: Path, stamp: Path) -> Task:
     )
 
 
-def _submitted(script: Path, stamp: Path) -> float:
+def _with_spark_submit(script: Path, stamp: Path) -> float:
     command = [str(spark_home() / "bin" / "spark-submit"), str(script), str(stamp)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     begin = time.time()

@@ -1,4 +1,4 @@
-"""Clusters to measure: real processes in a temporary directory, gone afterwards."""
+"""Clusters to measure: real processes in a temporary directory that is removed afterwards."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ CONFIGURATION = "{rest.bind-port: '0'}"
 
 @contextmanager
 def cluster_without_spark() -> Iterator[str]:
-    """A master alone; yields its URL."""
+    """A cluster of one master and no task executor; yields the URL of the master."""
     with _cluster(task_executors=0) as cluster:
         yield cluster.masters
 

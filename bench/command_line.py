@@ -1,10 +1,10 @@
-"""How long the command line takes to answer, against the bare interpreter and Flink's.
+"""Response times of the command line, against a bare interpreter and Flink's command line.
 
-Flink's command line takes part where STOKER_FLINK names the folder with its jars: `flink list` asks
-the same master. `flink run` cannot: what it hands in is a Java object, so it goes to a JobManager
-of Flink's own, which accepts the job and runs it as little as our master does. Flink's script
-starts a JVM that reads the configuration before it starts the one that asks; so does this, where
-the folder `bin` beside that of the jars has what it needs.
+Flink's command line is measured when STOKER_FLINK names the folder with Flink's jars. `flink list`
+sends its request to the same master. `flink run` cannot, because it submits a serialized Java
+object; it submits to a real JobManager of Flink, which has no task managers, as our master has no
+task executors. Flink's script starts a JVM that reads the configuration before the JVM that sends
+the request. The benchmark starts both when the `bin` folder next to the jars has the jar for it.
 """
 
 import os
@@ -43,8 +43,8 @@ def run() -> list[Verdict]:
                 ["run", "-d", "-m", masters, str(job)],
             ):
                 reference, ours = alternate(
-                    lambda: _quietly(bare),
-                    lambda words=arguments: _quietly([*STOKER, *words]),
+                    lambda: _run_silently(bare),
+                    lambda arguments=arguments: _run_silently([*STOKER, *arguments]),
                     names=("bare interpreter", f"stoker {arguments[0]}"),
                     rounds=ROUNDS,
                 )
@@ -56,9 +56,9 @@ def run() -> list[Verdict]:
     return verdicts
 
 
-def _quietly(command: list[str], **more: str) -> None:
-    # As installed: with compiled modules, which this switch would do away with; and without what
-    # is set for the measurement, which is no option of Stoker's.
+def _run_silently(command: list[str], **variables: str) -> None:
+    # PYTHONDONTWRITEBYTECODE would prevent the compiled modules that an installation has. The
+    # benchmark's own STOKER_ variables are no options of Stoker.
     environment = {
         key: value
         for key, value in os.environ.items()
@@ -67,7 +67,7 @@ def _quietly(command: list[str], **more: str) -> None:
     subprocess.run(
         command,
         check=True,
-        env=environment | more,
+        env=environment | variables,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -75,36 +75,38 @@ def _quietly(command: list[str], **more: str) -> None:
 
 def _against_flink(flink: Flink, masters: str, job: Path) -> list[Verdict]:
     (flink.folder / "config.yaml").write_text("")
-    asked = flink.script("list", "-m", masters.removeprefix("http://"))
-    if len(asked) == 1:
-        print("without the JVM that reads Flink's configuration: bin/bash-java-utils.jar is absent")
-    verdicts = [_compared("list", flink, asked, ["list", "-m", masters])]
+    flink_list = flink.script("list", "-m", masters.removeprefix("http://"))
+    if len(flink_list) == 1:
+        print(
+            "without the JVM that reads Flink's configuration: bin/bash-java-utils.jar is missing"
+        )
+    verdicts = [_compare("list", flink, flink_list, ["list", "-m", masters])]
     program = flink.program()
     if program is None:
-        print("flink run is left out: there is no javac to make a job for it")
+        print("flink run is skipped: there is no javac to compile its job")
         return verdicts
-    with flink.job_manager() as theirs:
-        handed_in = flink.script("run", "-d", "-m", theirs, str(program))
+    with flink.job_manager() as address:
+        flink_run = flink.script("run", "-d", "-m", address, str(program))
         ours = ["run", "-d", "-m", masters, str(job)]
-        return [*verdicts, _compared("run -d", flink, handed_in, ours)]
+        return [*verdicts, _compare("run -d", flink, flink_run, ours)]
 
 
-def _compared(name: str, flink: Flink, script: list[list[str]], ours: list[str]) -> Verdict:
-    def by_flink() -> None:
+def _compare(name: str, flink: Flink, script: list[list[str]], ours: list[str]) -> Verdict:
+    def run_flink() -> None:
         for command in script:
-            _quietly(command, FLINK_CONF_DIR=str(flink.folder))
+            _run_silently(command, FLINK_CONF_DIR=str(flink.folder))
 
-    theirs, here = alternate(
-        by_flink,
-        lambda: _quietly([*STOKER, *ours]),
+    reference, stoker = alternate(
+        run_flink,
+        lambda: _run_silently([*STOKER, *ours]),
         names=(f"flink {name}", f"stoker {name}"),
         rounds=max(1, ROUNDS // 3),
         warm_up=1,
     )
-    print(f"{theirs}\n{here}", flush=True)
+    print(f"{reference}\n{stoker}", flush=True)
     return Verdict(
         f"stoker {name}, times faster than flink {name}",
-        theirs.median / here.median,
+        reference.median / stoker.median,
         AIM_FASTER,
         "",
         at_least=True,

@@ -1,5 +1,7 @@
-"""Many ended jobs, recorded before a master starts as a leader records them: by the product's own
-store of results, under a leadership, details and all."""
+"""Records many ended jobs before a master starts, in the same way as a leading master.
+
+The jobs go through the real result store, under a leadership, with their details.
+"""
 
 import asyncio
 
@@ -20,24 +22,24 @@ from stoker.ha.stores.job_results import JobResultStore
 from stoker.storage.open import open_storage
 from stoker.testing.leadership import seize_leadership
 
-_APART = 1000
-_TOOK = 60_000
-_AT_ONCE = 64
+_INTERVAL_MS = 1000
+_DURATION_MS = 60_000
+_CONCURRENCY = 64
 
 
 async def record_ended_jobs(count: int, high_availability: str, storage: str) -> None:
-    """All FINISHED and clean; whoever leads next finds them."""
+    """Record jobs that are FINISHED and clean, for the next leader to find."""
     ids = Ids()
     coordinator = await open_coordinator(high_availability, ids=ids)
     try:
         leadership = await seize_leadership(coordinator, ids=ids)
         results = JobResultStore(leadership, open_storage(storage), ids)
-        room = asyncio.Semaphore(_AT_ONCE)
-        first = system_wall_clock() - count * _APART - _TOOK
+        semaphore = asyncio.Semaphore(_CONCURRENCY)
+        first = system_wall_clock() - count * _INTERVAL_MS - _DURATION_MS
 
         async def record(number: int) -> None:
-            async with room:
-                details = _details(number, first + number * _APART, ids)
+            async with semaphore:
+                details = _details(number, first + number * _INTERVAL_MS, ids)
                 await results.create_dirty(_result(details), details)
                 await results.mark_clean(details.job_id)
 
@@ -54,9 +56,9 @@ def _details(number: int, start: Millis, ids: Ids) -> JobDetails:
         name=f"orders per hour {number}",
         job_type=JobType.BATCH,
         status=JobStatus.FINISHED,
-        timestamps={JobStatus.INITIALIZING: start, JobStatus.FINISHED: start + _TOOK},
+        timestamps={JobStatus.INITIALIZING: start, JobStatus.FINISHED: start + _DURATION_MS},
         start=start,
-        end=start + _TOOK,
+        end=start + _DURATION_MS,
         plan=(
             PlanVertex(name="orders", kind="source"),
             PlanVertex(name="totals", kind="sink", inputs=("orders",)),
@@ -70,7 +72,7 @@ def _details(number: int, start: Millis, ids: Ids) -> JobDetails:
                     attempt=AttemptId(ids.nonce()),
                     number=0,
                     state=ExecutionState.FINISHED,
-                    timestamps={ExecutionState.FINISHED: start + _TOOK},
+                    timestamps={ExecutionState.FINISHED: start + _DURATION_MS},
                 ),
             ),
         ),

@@ -1,7 +1,7 @@
-"""How soon another master answers and a stream is RUNNING under it, when the leader goes.
+"""How soon another master answers and shows a stream as RUNNING after the leader has died.
 
-Beside them: whether the stream noticed. Its run id, attempt and sequence of batches must be the
-same before and after.
+The benchmark also checks that the stream was not interrupted: its run id and attempt must be the
+same before and after the fail-over, and no batch may be missing or repeated.
 """
 
 import itertools
@@ -31,12 +31,12 @@ from stoker.processes.local.cluster import LocalCluster
 
 ROUNDS = 3
 _REST_SECONDS = 5.0
-"""What starts takes the machine's cores for a while, and would be measured next."""
+"""A starting process uses all cores for a while, which would distort the next measurement."""
 
 REFERENCE = (
-    "reference, Flink 2.3 over ZooKeeper on the same kind of machine, measured apart from this "
-    "run: kill -9 of the leader, session + 0.7 to 1.4 s to answer, 1 to 1.5 s more until the job "
-    "runs, every task restarted, about 210 records replayed at a session of 4 s"
+    "reference, Flink 2.3 with ZooKeeper on the same kind of machine, measured separately from "
+    "this run: kill -9 of the leader, session + 0.7 to 1.4 s to answer, 1 to 1.5 s more until the "
+    "job runs, every task restarted, about 210 records replayed at a session of 4 s"
 )
 
 
@@ -45,10 +45,10 @@ class Case:
     name: str
     zookeeper: int
     session_seconds: float
-    """Of ZooKeeper; 0 where the death is seen at once."""
-    number: signal.Signals
+    """ZooKeeper's session timeout; 0 for the embedded coordinator, which sees a death at once."""
+    signal_sent: signal.Signals
     aim_seconds: float
-    """From the signal to the first answer."""
+    """Aim for the time from the signal to the first answer."""
 
 
 CASES = (
@@ -56,28 +56,28 @@ CASES = (
         name="kill -9, ZooKeeper, session 4 s",
         zookeeper=3,
         session_seconds=4,
-        number=signal.SIGKILL,
+        signal_sent=signal.SIGKILL,
         aim_seconds=4.5,
     ),
     Case(
         name="SIGTERM, ZooKeeper, session 4 s",
         zookeeper=3,
         session_seconds=4,
-        number=signal.SIGTERM,
+        signal_sent=signal.SIGTERM,
         aim_seconds=1,
     ),
     Case(
         name="kill -9, ZooKeeper, session 10 s",
         zookeeper=3,
         session_seconds=10,
-        number=signal.SIGKILL,
+        signal_sent=signal.SIGKILL,
         aim_seconds=10.5,
     ),
     Case(
         name="kill -9, embedded",
         zookeeper=0,
         session_seconds=0,
-        number=signal.SIGKILL,
+        signal_sent=signal.SIGKILL,
         aim_seconds=0.5,
     ),
 )
@@ -85,11 +85,12 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Takeover:
-    answer: float
-    running: float
-    """Both in seconds after the signal."""
+    answer_seconds: float
+    """Time from the signal to the first answer of another master."""
+    running_seconds: float
+    """Time from the signal until another master shows the stream as RUNNING."""
     interrupted: int
-    """Batches that were missing or begun anew; all, when another run or attempt goes on."""
+    """Missing or repeated batches; all batches since the signal, if the run or attempt changed."""
 
 
 def run() -> list[Verdict]:
@@ -100,18 +101,20 @@ def run() -> list[Verdict]:
             stream = _Stream(cluster)
             for case in cases:
                 verdicts += _measure(case, stream)
-            verdicts.append(stream.records(f"ZooKeeper {session:g} s" if zookeeper else "embedded"))
+            verdicts.append(
+                stream.check_records(f"ZooKeeper {session:g} s" if zookeeper else "embedded")
+            )
     verdicts += adoption.run()
     print(REFERENCE, flush=True)
     return verdicts
 
 
 def _measure(case: Case, stream: "_Stream") -> list[Verdict]:
-    takeovers = [stream.take_over(case.number) for _ in range(ROUNDS)]
-    answer = Sample(f"{case.name}: answer", tuple(t.answer * 1000 for t in takeovers))
-    running = Sample(f"{case.name}: RUNNING", tuple(t.running * 1000 for t in takeovers))
+    takeovers = [stream.take_over(case.signal_sent) for _ in range(ROUNDS)]
+    answer = Sample(f"{case.name}: answer", tuple(t.answer_seconds * 1000 for t in takeovers))
+    running = Sample(f"{case.name}: RUNNING", tuple(t.running_seconds * 1000 for t in takeovers))
     interrupted = max(takeover.interrupted for takeover in takeovers)
-    print(f"{answer}\n{running}\n{case.name}: batches interrupted: {interrupted}", flush=True)
+    print(f"{answer}\n{running}\n{case.name}: interrupted batches: {interrupted}", flush=True)
     return [
         Verdict(f"{case.name}: answer", answer.median / 1000, case.aim_seconds, "s"),
         Verdict(f"{case.name}: interrupted", interrupted, 0, "batches"),
@@ -119,7 +122,7 @@ def _measure(case: Case, stream: "_Stream") -> list[Verdict]:
 
 
 class _Stream:
-    """A job with a batch four times a second, and the masters that it outlives."""
+    """A streaming job with four batches a second, which outlives several leaders."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -137,24 +140,24 @@ class _Stream:
         self._job_id: JobId = client.submit(pipeline.build(job_id=Ids().job())).job_id
         self._wait_for_batch(0)
 
-    def take_over(self, number: signal.Signals) -> Takeover:
+    def take_over(self, signal_sent: signal.Signals) -> Takeover:
         before = self._attempt()
         leader, others = leader_and_others(self._cluster)
         seen: list[int] = []
         begin = time.perf_counter()
-        os.kill(leader, number)
+        os.kill(leader, signal_sent)
         answer = first_answer(others, begin, "/jobs", self._has_job)
         running = first_answer(
             others, begin, f"/jobs/{self._job_id}/details", lambda job: _is_running(job, seen)
         )
         self._wait_for_batch((before.progress.batch_id or 0) + 8, seen)
         after = self._attempt()
-        self._mend()
+        self._restart_former_leader()
         interrupted = _interrupted(before, after, seen) + self._missing_commits(before, after)
-        return Takeover(answer=answer, running=running, interrupted=interrupted)
+        return Takeover(answer_seconds=answer, running_seconds=running, interrupted=interrupted)
 
-    def records(self, where: str) -> Verdict:
-        """Sink against source, which counts from 0: each number must be there once."""
+    def check_records(self, where: str) -> Verdict:
+        """Compare the sink with the source, which counts from 0: it must hold each number once."""
         client = BlockingClient(self._cluster.masters)
         client.cancel(self._job_id)
         client.wait(self._job_id)
@@ -169,11 +172,11 @@ class _Stream:
         return Verdict(f"{where}: records replayed or lost", replayed + lost, 0, "records")
 
     def _missing_commits(self, before: AttemptDetails, after: AttemptDetails) -> int:
-        """Each batch in between must have been committed, says the query's own checkpoint."""
+        """Count the batches between the two attempts that the query's checkpoint lacks."""
         (commits,) = (self._cluster.directory / "storage" / "jobs").rglob("commits")
-        there = {path.name for path in commits.iterdir()}
+        committed = {path.name for path in commits.iterdir()}
         between = range(before.progress.batch_id or 0, (after.progress.batch_id or 0) + 1)
-        return sum(str(batch) not in there for batch in between)
+        return sum(str(batch) not in committed for batch in between)
 
     def _has_job(self, answer: Any) -> bool:
         return any(job["id"] == self._job_id for job in answer["jobs"])
@@ -192,7 +195,7 @@ class _Stream:
                 return
             time.sleep(0.1)
 
-    def _mend(self) -> None:
+    def _restart_former_leader(self) -> None:
         while (state := self._cluster.state) is not None and not state.dead:
             time.sleep(0.05)
         self._cluster.start_missing()
@@ -208,7 +211,7 @@ def _interrupted(before: AttemptDetails, after: AttemptDetails, seen: list[int])
 
 
 def committed_files(sink: Path) -> list[Path]:
-    """Those that the sink's own log names; others are left by a batch that was cut off."""
+    """Files in the log of the sink; other files are leftovers of an interrupted batch."""
     entries = [path for path in (sink / "_spark_metadata").glob("*") if path.name[0] != "."]
     lines = [line for path in entries for line in path.read_text().splitlines()[1:]]
     return [Path(unquote(urlsplit(json.loads(line)["path"]).path)) for line in set(lines)]

@@ -1,7 +1,7 @@
-"""Flink's own command line and, for what it can hand in to nobody else, a real JobManager of it.
+"""Flink's own command line, and a real Flink JobManager for the jobs that it submits.
 
-From the jars of a distribution (`lib/`, with `bin/` beside it). Nothing runs the jobs there, as
-nothing runs ours: compared is the way to the accepted job.
+Both run from the jars of a Flink distribution (`lib/`, with `bin/` beside it). The JobManager has
+no task managers: only the time until a job is accepted is compared, and neither side runs its jobs.
 """
 
 import shutil
@@ -18,14 +18,14 @@ from pathlib import Path
 from stoker.osproc.parent_death import die_with_parent_command
 
 COMMAND_LINE = "org.apache.flink.client.cli.CliFrontend"
-CONFIGURATION = "org.apache.flink.runtime.util.bash.BashJavaUtils"
+CONFIGURATION_READER = "org.apache.flink.runtime.util.bash.BashJavaUtils"
 JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
-OPENED = (
+OPENED_PACKAGES = (
     *("java.lang", "java.lang.reflect", "java.net", "java.io", "java.nio", "sun.nio.ch"),
     *("java.text", "java.time", "java.util", "java.util.concurrent"),
     *("java.util.concurrent.atomic", "java.util.concurrent.locks"),
 )
-"""Packages that Flink looks into; the configuration that comes with it opens them as well."""
+"""Java packages that Flink accesses by reflection; its default configuration opens them too."""
 PROGRAM = """
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
@@ -43,38 +43,38 @@ _START_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Flink:
-    """The jars, and a folder for its configuration and our files."""
+    """Flink's jars, and a folder for its configuration and for the compiled job."""
 
     lib: Path
     folder: Path
 
     def script(self, *arguments: str) -> list[list[str]]:
-        """What `bin/flink` runs, one after the other: first a JVM that reads the configuration."""
-        return [*self._reading_of_configuration(), [*self._java(), COMMAND_LINE, *arguments]]
+        """The commands that `bin/flink` runs, in order; the first only reads the configuration."""
+        return [*self._configuration_commands(), [*self._java(), COMMAND_LINE, *arguments]]
 
     def _java(self) -> list[str]:
-        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
         return ["java", *opened, "-cp", f"{self.lib}/*"]
 
-    def _reading_of_configuration(self) -> list[list[str]]:
+    def _configuration_commands(self) -> list[list[str]]:
         utilities = self.lib.parent / "bin" / "bash-java-utils.jar"
         if not utilities.exists():
             return []
         read = ["UPDATE_AND_GET_FLINK_CONFIGURATION", "--configDir", str(self.folder), "-flatten"]
-        return [["java", "-cp", f"{self._distribution()}:{utilities}", CONFIGURATION, *read]]
+        return [["java", "-cp", f"{self._distribution()}:{utilities}", CONFIGURATION_READER, *read]]
 
     def _distribution(self) -> Path:
         (found,) = self.lib.glob("flink-dist*.jar")
         return found
 
     def program(self) -> Path | None:
-        """A small job as a jar; None without a compiler."""
+        """The jar of a small job; None if there is no Java compiler."""
         if shutil.which("javac") is None or shutil.which("jar") is None:
             return None
         source, classes = self.folder / "Copy.java", self.folder / "classes"
         source.write_text(PROGRAM)
-        compile_it = ["javac", "-cp", str(self._distribution()), "-d", str(classes), str(source)]
-        subprocess.run(compile_it, check=True)
+        compilation = ["javac", "-cp", str(self._distribution()), "-d", str(classes), str(source)]
+        subprocess.run(compilation, check=True)
         jar = self.folder / "copy.jar"
         subprocess.run(["jar", "cfe", str(jar), "Copy", "-C", str(classes), "."], check=True)
         return jar
@@ -98,17 +98,17 @@ class Flink:
         with (self.folder / "job-manager.log").open("wb") as log:
             process = subprocess.Popen(die_with_parent_command(*command), stdout=log, stderr=log)
         try:
-            _wait_until_it_answers(process, f"http://127.0.0.1:{rest}/overview")
+            _wait_until_ready(process, f"http://127.0.0.1:{rest}/overview")
             yield f"127.0.0.1:{rest}"
         finally:
             process.terminate()
             process.wait(timeout=30)
 
 
-def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
-        assert process.poll() is None, "Flink's JobManager has ended; see job-manager.log"
+        assert process.poll() is None, "Flink's JobManager has exited; see job-manager.log"
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:
                 answer.read()
@@ -119,8 +119,8 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in opened]
-    for each in opened:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
         each.close()
     return ports

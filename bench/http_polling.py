@@ -1,4 +1,4 @@
-"""Asking masters again and again, as cheaply as can be, to see when one answers."""
+"""Polls masters with as little work as possible, to find out when one answers."""
 
 import http.client
 import json
@@ -11,7 +11,7 @@ from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import url_of
 
 _POLL_SECONDS = 0.01
-_LIMIT_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
 def first_answer(
@@ -19,21 +19,21 @@ def first_answer(
     begin: float,
     path: str,
     is_wanted: Callable[[Any], bool],
-    limit: float = _LIMIT_SECONDS,
+    timeout: float = _TIMEOUT_SECONDS,
 ) -> float:
-    """Seconds from `begin` until any of them answers as wanted."""
+    """Seconds from `begin` until one of these masters gives the wanted answer."""
     while True:
         for url in urls:
             answer = _get(url, path)
             if answer is not None and is_wanted(answer):
                 return time.perf_counter() - begin
-        passed = time.perf_counter() - begin
-        assert passed < limit, f"no answer within {limit:g} s"
+        elapsed = time.perf_counter() - begin
+        assert elapsed < timeout, f"no answer within {timeout:g} s"
         time.sleep(_POLL_SECONDS)
 
 
 def leader_and_others(cluster: LocalCluster) -> tuple[int, list[str]]:
-    """Pid of the leader, whose log speaks of the highest epoch, and the URLs of the others."""
+    """Pid of the leader, whose log has the highest epoch, and the URLs of the other masters."""
     state = cluster.state
     assert state is not None
     leader = max(state.masters, key=lambda master: _last_epoch(Path(master.log)))
@@ -47,7 +47,7 @@ def _last_epoch(log: Path) -> int:
 
 
 def _get(url: str, path: str) -> Any:
-    """None when it does not answer, or answers that nobody leads."""
+    """The decoded answer; None if the master does not answer, or knows no leader."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=2)
     try:
         connection.request("GET", path)

@@ -1,4 +1,4 @@
-"""How soon a master answers after its start, and what it weighs when idle."""
+"""How soon a master answers after its start, and how much memory it uses when idle."""
 
 import contextlib
 import json
@@ -17,18 +17,18 @@ IDLE_SECONDS = 5
 
 
 def run() -> list[Verdict]:
-    answers: list[float] = []
-    weights: list[float] = []
+    latencies: list[float] = []
+    sizes: list[float] = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
-            answered, weight = _start_once(Path(folder))
-            answers.append(answered * 1000)
-            weights.append(weight)
-    first = Sample("master, start to first answer of /overview", tuple(answers))
-    idle = Sample("master, idle, resident", tuple(weights), "MB")
+            latency, size = _start_once(Path(folder))
+            latencies.append(latency * 1000)
+            sizes.append(size)
+    first = Sample("master, from start to first answer of /overview", tuple(latencies))
+    idle = Sample("idle master, resident memory", tuple(sizes), "MB")
     print(f"{first}\n{idle}")
     return [
-        Verdict("a master answers", first.median / 1000, 2.0, "s"),
+        Verdict("a master answers after", first.median / 1000, 2.0, "s"),
         Verdict("an idle master uses", idle.median, 120, "MB"),
     ]
 
@@ -52,9 +52,9 @@ def _start_once(folder: Path) -> tuple[float, float]:
                 urllib.request.urlopen(f"{url}/overview").read()
                 break
             time.sleep(0.01)
-        answered = time.perf_counter() - begin
+        latency = time.perf_counter() - begin
         time.sleep(IDLE_SECONDS)
-        return answered, _resident_megabytes(process.pid)
+        return latency, _resident_megabytes(process.pid)
     finally:
         process.terminate()
         process.wait(timeout=20)

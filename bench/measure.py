@@ -1,4 +1,4 @@
-"""Samples of what a machine with other work on it says, and how they are shown."""
+"""Samples and verdicts: how figures are measured on a busy machine, and how they are printed."""
 
 import os
 import statistics
@@ -21,16 +21,16 @@ class Sample:
     def __str__(self) -> str:
         low, high = min(self.values), max(self.values)
         return (
-            f"{self.name}: median {_shown(self.median)} {self.unit} "
-            f"({_shown(low)} to {_shown(high)}, n={len(self.values)})"
+            f"{self.name}: median {_formatted(self.median)} {self.unit} "
+            f"({_formatted(low)} to {_formatted(high)}, n={len(self.values)})"
         )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One figure against its aim; `is_met` is for people, nothing fails by it."""
+    """A figure and its aim. A missed aim is printed; it does not make the run fail."""
 
-    what: str
+    name: str
     value: float
     aim: float
     unit: str
@@ -44,22 +44,22 @@ class Verdict:
         mark = "met" if self.is_met else "NOT MET"
         bound = "at least" if self.at_least else "at most"
         value = f"{self.value:.2f} {self.unit}".rstrip()
-        return f"  {self.what}: {value}, aim {bound} {self.aim:g}: {mark}"
+        return f"  {self.name}: {value}, aim {bound} {self.aim:g}: {mark}"
 
 
-def rounds(usual: int) -> int:
-    """STOKER_BENCH_ROUNDS, to try a case in a hurry."""
-    return int(os.environ.get("STOKER_BENCH_ROUNDS", usual))
+def rounds(default: int) -> int:
+    """The number of rounds; STOKER_BENCH_ROUNDS overrides it for a quick trial."""
+    return int(os.environ.get("STOKER_BENCH_ROUNDS", default))
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far: says more than wall time where others work too."""
+    """Processor time of a process so far; on a busy machine it says more than wall time."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     user, system = int(fields[11]), int(fields[12])
     return (user + system) / os.sysconf("SC_CLK_TCK")
 
 
-def _shown(value: float) -> str:
+def _formatted(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -78,19 +78,20 @@ def alternate(
     warm_up: int = 3,
     rest_seconds: float = 0.0,
 ) -> tuple[Sample, Sample]:
-    """Measure both in turn, so that whatever else the machine does touches both alike.
+    """Measure both in turn, so that other work on the machine affects both alike.
 
-    What one of them goes on doing after its end is over after a rest, and burdens only itself.
+    Work that an action leaves in the background ends during the rest, so that it does not slow the
+    other action down.
     """
 
-    def rested(action: Callable[[], object]) -> float:
+    def after_rest(action: Callable[[], object]) -> float:
         time.sleep(rest_seconds)
         return milliseconds(action)
 
     for _ in range(warm_up):
         reference()
         ours()
-    pairs = [(rested(reference), rested(ours)) for _ in range(rounds)]
+    pairs = [(after_rest(reference), after_rest(ours)) for _ in range(rounds)]
     return (
         Sample(names[0], tuple(pair[0] for pair in pairs)),
         Sample(names[1], tuple(pair[1] for pair in pairs)),

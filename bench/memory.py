@@ -1,4 +1,4 @@
-"""Memory of a task executor without its JVM, of its zygote and of a warm runner."""
+"""Memory of a task executor (without its JVM), its zygote and a warm runner."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ MEGABYTE = 1024**2
 
 
 def proportional_megabytes(pid: int) -> float:
-    """What it would free if it ended, shared pages counted by their share."""
+    """Proportional set size: a page that several processes share is divided among them."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024 / MEGABYTE
@@ -26,13 +26,13 @@ def run() -> list[Verdict]:
         assert cluster.state is not None
         pid = cluster.state.task_executors[0].pid
         zygote = next(each for each in children_of(pid) if is_zygote(each))
-        own = proportional_megabytes(pid)
-        forked_from = proportional_megabytes(zygote)
-        warm = [proportional_megabytes(each) for each in children_of(zygote)]
-    print(f"task executor, its own process: {own:.0f} MB")
-    print(f"zygote: {forked_from:.0f} MB")
-    print(f"warm runner: {max(warm):.0f} MB (of {len(warm)})")
+        executor = proportional_megabytes(pid)
+        zygote_size = proportional_megabytes(zygote)
+        runners = [proportional_megabytes(each) for each in children_of(zygote)]
+    print(f"task executor, without its child processes: {executor:.0f} MB")
+    print(f"zygote: {zygote_size:.0f} MB")
+    print(f"warm runner: {max(runners):.0f} MB (the largest of {len(runners)})")
     return [
-        Verdict("task executor with its zygote, no JVM", own + forked_from, 300, "MB"),
-        Verdict("warm runner", max(warm), 100, "MB"),
+        Verdict("task executor with its zygote, without JVM", executor + zygote_size, 300, "MB"),
+        Verdict("warm runner", max(runners), 100, "MB"),
     ]

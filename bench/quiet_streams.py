@@ -1,7 +1,7 @@
-"""What many streams with nothing to do cost, against the same queries in one bare session.
+"""Processor time of many idle streams, against the same queries in one bare session.
 
-Both run at the same time, and the processors' time of their processes is taken over the same
-seconds: nobody waits for a quiet stream, but a hundred of them must leave the machine to others.
+Both run at the same time, and their processor time is measured over the same seconds. The latency
+of an idle stream does not matter, but a hundred idle streams must leave the machine to other work.
 """
 
 import os
@@ -25,7 +25,7 @@ STREAMS = int(os.environ.get("STOKER_BENCH_STREAMS", "20"))
 ROUNDS = rounds(5)
 SECONDS = 10
 SETTLING_SECONDS = 60
-"""Until then Java compiles what the streams do again and again."""
+"""Until then Java is still compiling the code of the streams."""
 TRIGGER = "1 second"
 SCHEMA = "key LONG, text STRING"
 AIM = 5.0
@@ -35,7 +35,7 @@ CONFIGURATION = (
 )
 
 
-def quiet(source: str) -> Pipeline:
+def quiet_stream(source: str) -> Pipeline:
     pipeline = Pipeline("quiet")
     pipeline.source("rows", format="parquet", path=source, schema=SCHEMA, streaming=True)
     pipeline.sink("rows", name="out", format="noop", trigger=TRIGGER)
@@ -51,18 +51,18 @@ def run() -> list[Verdict]:
             client = BlockingClient(cluster.masters)
             for number in range(STREAMS):
                 _start_bare(spark, source, Path(folder) / f"checkpoint-{number}")
-                client.submit(quiet(str(source)).build(job_id=ids.job()), {})
+                client.submit(quiet_stream(str(source)).build(job_id=ids.job()), {})
             while (running := client.overview().jobs_running) < STREAMS:
                 time.sleep(1)
             print(f"{running} streams each", flush=True)
             time.sleep(SETTLING_SECONDS)
-            parts = _parts(cluster)
+            parts = _pids_by_part(cluster)
             samples = _measure(parts)
     for sample in samples.values():
         print(sample)
     ours = sum(sample.median for name, sample in samples.items() if name != "bare Spark")
     ratio = ours / samples["bare Spark"].median
-    return [Verdict("quiet streams, processors' time of bare ones", ratio, AIM, "times")]
+    return [Verdict("quiet streams, ratio of processor time to bare ones", ratio, AIM, "times")]
 
 
 def _start_bare(spark: Any, source: Path, checkpoint: Path) -> None:
@@ -71,34 +71,34 @@ def _start_bare(spark: Any, source: Path, checkpoint: Path) -> None:
     writer.trigger(processingTime=TRIGGER).start()
 
 
-def _parts(cluster: LocalCluster) -> dict[str, list[int]]:
+def _pids_by_part(cluster: LocalCluster) -> dict[str, list[int]]:
     assert cluster.state is not None
     executor = cluster.state.task_executors[0].pid
     below = descendants_of(executor)
     zygote = next(pid for pid in below if is_zygote(pid))
     return {
-        "bare Spark": _java(set(descendants_of(os.getpid())).difference(below)),
-        "Spark": _java(below),
+        "bare Spark": _java_processes(set(descendants_of(os.getpid())).difference(below)),
+        "Spark": _java_processes(below),
         "runners": children_of(zygote),
         "task executor": [executor],
         "master": [master.pid for master in cluster.state.masters],
     }
 
 
-def _java(pids: Iterable[int]) -> list[int]:
+def _java_processes(pids: Iterable[int]) -> list[int]:
     return [pid for pid in pids if program_of(pid) == "java"]
 
 
 def _measure(parts: dict[str, list[int]]) -> dict[str, Sample]:
     used: dict[str, list[float]] = {name: [] for name in parts}
     for _ in range(ROUNDS):
-        before = {name: _used(pids) for name, pids in parts.items()}
+        before = {name: _processor_seconds(pids) for name, pids in parts.items()}
         time.sleep(SECONDS)
         for name, pids in parts.items():
-            seconds = (_used(pids) - before[name]) / SECONDS / STREAMS
+            seconds = (_processor_seconds(pids) - before[name]) / SECONDS / STREAMS
             used[name].append(1000 * seconds)
     return {name: Sample(name, tuple(each), "ms a second") for name, each in used.items()}
 
 
-def _used(pids: Iterable[int]) -> float:
+def _processor_seconds(pids: Iterable[int]) -> float:
     return sum(map(processor_seconds, pids))

@@ -1,7 +1,7 @@
-"""Jobs handed in from a process of its own: as fast as a master takes them, or at a steady rate.
+"""Submissions from a separate process, as fast as a master accepts them or at a steady rate.
 
-The requests are made beforehand and sent over connections that stay open: what a client does to
-make them is not measured here.
+The requests are built beforehand and sent over open connections, because the work of a client that
+builds them is not measured here.
 """
 
 import json
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from bench.raw_line import RawLine, place_of
+from bench.raw_connection import RawConnection, host_and_port
 from stoker import Pipeline
 from stoker.client.submission import SubmissionBody, new_boundary
 from stoker.core.graph import JobGraph
@@ -32,29 +32,31 @@ def small_job(ids: Ids) -> JobGraph:
 
 
 @dataclass(frozen=True)
-class Accepted:
-    a_second: float
+class SubmissionResult:
+    per_second: float
     processor_seconds: float
-    """What it took to hand them in."""
+    """Processor time that the submitting process used."""
 
 
 @contextmanager
-def ready_to_hand_in(url: str, jobs: int) -> Iterator[Callable[[], Accepted]]:
-    """The next one on each connection as soon as the last one is accepted; begins when it is
-    called, and has nothing to load then."""
+def prepared_submissions(url: str, jobs: int) -> Iterator[Callable[[], SubmissionResult]]:
+    """A function that submits this many jobs; everything that it needs is loaded beforehand.
+
+    Each connection submits its next job as soon as the previous one is accepted.
+    """
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_submit, args=(url, jobs, there))
     process.start()
     there.close()
 
-    def hand_in() -> Accepted:
+    def submit() -> SubmissionResult:
         here.send(None)
-        accepted: Accepted = here.recv()
-        return accepted
+        result: SubmissionResult = here.recv()
+        return result
 
     try:
         here.recv()
-        yield hand_in
+        yield submit
     finally:
         here.close()
         process.join(timeout=30)
@@ -63,11 +65,11 @@ def ready_to_hand_in(url: str, jobs: int) -> Iterator[Callable[[], Accepted]]:
 
 def _submit(url: str, jobs: int, link: Connection) -> None:
     requests = _requests(url, jobs)
-    lines = [RawLine(url) for _ in range(CONNECTIONS)]
+    connections = [RawConnection(url) for _ in range(CONNECTIONS)]
     sizes: list[int] = []
     threads = [
-        threading.Thread(target=_send_all, args=(line, requests[place::CONNECTIONS], sizes))
-        for place, line in enumerate(lines)
+        threading.Thread(target=_send_all, args=(connection, requests[index::CONNECTIONS], sizes))
+        for index, connection in enumerate(connections)
     ]
     link.send(None)
     link.recv()
@@ -76,34 +78,34 @@ def _submit(url: str, jobs: int, link: Connection) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    took, used = time.perf_counter() - begin, time.process_time() - processor
-    assert len(sizes) == jobs, "some were not accepted"
-    link.send(Accepted(jobs / took, used))
+    elapsed, used = time.perf_counter() - begin, time.process_time() - processor
+    assert len(sizes) == jobs, "some jobs were not accepted"
+    link.send(SubmissionResult(jobs / elapsed, used))
 
 
-def _send_all(line: RawLine, requests: list[bytes], sizes: list[int]) -> None:
+def _send_all(connection: RawConnection, requests: list[bytes], sizes: list[int]) -> None:
     for request in requests:
-        sizes.append(line.ask(request, _ACCEPTED))
+        sizes.append(connection.request_size(request, _ACCEPTED))
 
 
 @dataclass(frozen=True)
-class Offer:
-    """So many jobs, at a rate that does not wait for answers."""
+class OfferedJobs:
+    """A load of submissions at a rate that does not wait for responses."""
 
     url: str
-    a_second: float
+    per_second: float
     jobs: int
     status: bytes = _ACCEPTED
 
-    def requests(self, place: int, of: int) -> Iterator[bytes]:
-        return iter(_requests(self.url, len(range(place, self.jobs, of))))
+    def requests(self, index: int, connections: int) -> Iterator[bytes]:
+        return iter(_requests(self.url, len(range(index, self.jobs, connections))))
 
     def check(self, body: bytes) -> None:
         assert json.loads(body)["repeated"] is False, body
 
 
 def _requests(url: str, jobs: int) -> list[bytes]:
-    host, port = place_of(url)
+    host, port = host_and_port(url)
     ids = Ids()
     return [_request(small_job(ids), f"{host}:{port}") for _ in range(jobs)]
 

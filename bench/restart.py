@@ -1,4 +1,4 @@
-"""From the failure of a region's attempt to the next attempt that runs, by the job's own times."""
+"""Time from a failed attempt of a region to the next running attempt, by the job's timestamps."""
 
 import tempfile
 from pathlib import Path
@@ -45,6 +45,6 @@ def run() -> list[Verdict]:
             [region] = client.job(job_id).regions
             failed = region.former[-1].timestamps[ExecutionState.FAILED]
             waits.append(float(region.current.timestamps[ExecutionState.RUNNING] - failed))
-    sample = Sample("failed attempt to the next one that runs", tuple(waits))
+    sample = Sample("from a failed attempt to the next running one", tuple(waits))
     print(sample)
     return [Verdict("restart of a failed region", sample.median, AIM_MS, "ms")]

@@ -1,6 +1,6 @@
-"""What a savepoint takes, and what it costs the query that runs on, for small and large state.
+"""Duration of a savepoint, and how much it slows the running query down, by size of state.
 
-`STOKER_BENCH_STATE=1,100,1000` says which sizes, in MB; without it the small ones.
+`STOKER_BENCH_STATE=1,100,1000` sets the sizes in MB; the default is the two small ones.
 """
 
 import os
@@ -22,13 +22,13 @@ from stoker.core.results import JobDetails
 
 DEFAULT_SIZES = "1,100"
 PAYLOAD_BYTES = 1000
-PIECE_ROWS = 50_000
-"""State comes batch by batch, as it would: one batch with all of it does not fit into the heap."""
-FIRST_PIECE = 1_000_000
+ROWS_PER_FILE = 50_000
+"""The state is built batch by batch, because one batch with all of it does not fit in the heap."""
+FIRST_FILE = 1_000_000
 CONFIGURATION = "{rest.bind-port: '0', taskmanager.memory.spark-heap: 2 gb}"
 ROUNDS = 5
 QUIET_SECONDS = 20.0
-PATIENCE_SECONDS = 1800.0
+TIMEOUT_SECONDS = 1800.0
 
 
 def run() -> list[Verdict]:
@@ -45,28 +45,30 @@ def run() -> list[Verdict]:
 def _measure(client: BlockingClient, root: Path, megabytes: int) -> list[Verdict]:
     (root / "in").mkdir()
     rows = megabytes * 1_000_000 // PAYLOAD_BYTES
-    for number, first in enumerate(range(0, rows, PIECE_ROWS)):
-        _write(root, FIRST_PIECE + number, min(PIECE_ROWS, rows - first))
+    for number, first in enumerate(range(0, rows, ROWS_PER_FILE)):
+        _write(root, FIRST_FILE + number, min(ROWS_PER_FILE, rows - first))
     job_id = _submit(client, root)
-    _until(lambda: _state_rows(_healthy(client.job(job_id))) >= rows)
+    _wait_until(lambda: _state_rows(_without_failures(client.job(job_id))) >= rows)
     quiet = _batches(client, job_id, root, during=lambda: time.sleep(QUIET_SECONDS / ROUNDS))
-    taken: list[float] = []
+    durations: list[float] = []
 
     def take() -> None:
-        taken.append(milliseconds(lambda: client.savepoint(job_id, str(root / "saved"))))
+        durations.append(milliseconds(lambda: client.savepoint(job_id, str(root / "saved"))))
 
     busy = _batches(client, job_id, root, during=take)
     stopped = milliseconds(lambda: client.stop(job_id, str(root / "saved")))
     client.wait(job_id)
     for sample in (
-        Sample(f"{megabytes} MB: savepoint", tuple(taken)),
-        Sample(f"{megabytes} MB: batches without one", quiet),
-        Sample(f"{megabytes} MB: batches while one is taken", busy),
+        Sample(f"{megabytes} MB: savepoint", tuple(durations)),
+        Sample(f"{megabytes} MB: batches without a savepoint", quiet),
+        Sample(f"{megabytes} MB: batches during a savepoint", busy),
         Sample(f"{megabytes} MB: stop with savepoint", (stopped,)),
     ):
         print(f"  {sample}")
     slower = Sample("", busy).median / max(1.0, Sample("", quiet).median)
-    return [Verdict(f"{megabytes} MB: batches beside a savepoint, times as long", slower, 2, "x")]
+    return [
+        Verdict(f"{megabytes} MB: batches during a savepoint, ratio of durations", slower, 2, "x")
+    ]
 
 
 def _write(root: Path, number: int, rows: int) -> None:
@@ -100,13 +102,13 @@ def _submit(client: BlockingClient, root: Path) -> JobId:
 def _batches(
     client: BlockingClient, job_id: JobId, root: Path, *, during: Callable[[], None]
 ) -> tuple[float, ...]:
-    """Durations of batches that ran beside the work."""
+    """Durations of the batches that ran while `during` was called, once for each round."""
     before = _last_batch(client.job(job_id))
     for number in range(1, ROUNDS + 1):
         _write(root, time.time_ns() // 1_000_000 % 900_000 + 1, 10)
         during()
-        # Small state is saved sooner than a batch is done: each round has one at least.
-        _until(partial(_is_beyond, client, job_id, before + number - 1))
+        # A small savepoint takes less time than a batch; each round must include a batch.
+        _wait_until(partial(_is_beyond, client, job_id, before + number - 1))
     entries = client.job(job_id).checkpoints.history
     figures = [entry.figures for entry in entries if entry.figures is not None]
     return tuple(float(each.duration_ms) for each in figures if each.batch_id > before)
@@ -116,8 +118,8 @@ def _is_beyond(client: BlockingClient, job_id: JobId, batch: int) -> bool:
     return _last_batch(client.job(job_id)) > batch
 
 
-def _healthy(details: JobDetails) -> JobDetails:
-    """A state that cannot be built is not waited for."""
+def _without_failures(details: JobDetails) -> JobDetails:
+    """Raise if the job has failed, rather than wait until the timeout."""
     if details.failures:
         raise RuntimeError(f"the job has failed: {details.failures[0].failure.message}")
     return details
@@ -133,9 +135,9 @@ def _last_batch(details: JobDetails) -> int:
     return latest.figures.batch_id if latest is not None and latest.figures is not None else -1
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError("the state was not built in time")
+            raise TimeoutError("timed out while the state was built or the next batch was awaited")
         time.sleep(0.5)

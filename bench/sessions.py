@@ -11,7 +11,7 @@ SETTINGS = {"spark.scheduler.mode": "FAIR", "spark.sql.shuffle.partitions": "2"}
 
 @contextmanager
 def bare_session() -> Iterator[Any]:
-    """Of a server that PySpark starts for it; further ones by `another`."""
+    """A session at a server that PySpark starts for it; `new_session` opens more of them there."""
     builder: Any = SparkSession.builder.remote("local[*]")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
@@ -23,8 +23,8 @@ def bare_session() -> Iterator[Any]:
 
 
 @contextmanager
-def another(spark: Any) -> Iterator[Any]:
-    """A session of its own at the same server, gone afterwards."""
+def new_session(spark: Any) -> Iterator[Any]:
+    """A separate session at the same server, released afterwards."""
     session = spark.newSession()
     try:
         yield session

@@ -1,6 +1,6 @@
 """`python -m bench.sleeping_executor DIRECTORY SLOTS`: a task executor whose tasks only sleep.
 
-Everything but the engine is real, so that many running jobs cost a machine nothing.
+Everything but the engine is real. Many jobs can run there with little load on the machine.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ NAME = "sleeping-executor"
 
 
 async def run(directory: Path, slots: int) -> None:
-    """On the embedded coordinator of the local cluster in this directory, until killed."""
+    """Serve the local cluster in this directory until killed; its coordinator is embedded."""
     ids = Ids()
     storage = open_storage(str(directory / "storage"))
     work = directory / NAME

@@ -1,6 +1,7 @@
-"""A ten-row job, submit to FINISHED, against the same action in a bare warm Connect session.
+"""A ten-row job, from submission to FINISHED, against the same action in a warm bare session.
 
-Once back to back, when the next runner is warmed up during the bare action, and once rested.
+It is measured twice: back to back, where the next runner warms up during the bare action, and with
+a rest before each action.
 """
 
 from pyspark.sql import SparkSession
@@ -43,24 +44,24 @@ def run() -> list[Verdict]:
                 status = client.wait(job_id)
                 assert status == "FINISHED", status
 
-            names = ("bare warm Connect session", "stoker job")
+            names = ("warm bare Connect session", "stoker job")
             busy = alternate(bare, ours, names=names, rounds=ROUNDS)
             rested = alternate(
                 bare,
                 ours,
-                names=(f"{names[0]}, rested", f"{names[1]}, rested"),
+                names=(f"{names[0]}, after a rest", f"{names[1]}, after a rest"),
                 rounds=ROUNDS,
                 rest_seconds=REST_SECONDS,
             )
     finally:
         spark.stop()
     return [
-        verdict("ten-row job, times the bare action", busy),
-        verdict("ten-row job after a rest, times the bare action", rested),
+        verdict("ten-row job, ratio to the bare action", busy),
+        verdict("ten-row job after a rest, ratio to the bare action", rested),
     ]
 
 
-def verdict(what: str, samples: tuple[Sample, Sample]) -> Verdict:
+def verdict(name: str, samples: tuple[Sample, Sample]) -> Verdict:
     reference, job = samples
     print(f"{reference}\n{job}")
-    return Verdict(what, job.median / reference.median, AIM, "times")
+    return Verdict(name, job.median / reference.median, AIM, "times")

@@ -1,6 +1,6 @@
-"""A large batch, a stream at full speed and one of many small batches, against bare PySpark.
+"""A large batch, a stream at full speed and a stream of many small batches, against bare PySpark.
 
-The size of the batch is STOKER_BENCH_MEGABYTES, 2000 without it.
+STOKER_BENCH_MEGABYTES sets the size of the input; the default is 2000.
 """
 
 import functools
@@ -21,8 +21,8 @@ from stoker.core.ids import Ids
 
 MEGABYTES = int(os.environ.get("STOKER_BENCH_MEGABYTES", "2000"))
 ROUNDS = rounds(3)
-ROWS_IN_A_MEGABYTE = 16_000
-"""Of 64 bytes: a key and a text that hardly compresses."""
+ROWS_PER_MEGABYTE = 16_000
+"""A row has 64 bytes: a key and a text that hardly compresses."""
 SMALL_BATCHES = 40
 AIM = 0.97
 AGGREGATION = (
@@ -45,12 +45,12 @@ def batch_pipeline(source: str, target: str) -> Pipeline:
 
 
 def generate_small(spark: Any, target: str) -> None:
-    """A few rows in each of many files."""
+    """Write many files with a few rows each."""
     rows = spark.range(0, 10 * SMALL_BATCHES, 1, SMALL_BATCHES)
     rows.selectExpr("id % 10 AS key", "cast(id AS string) AS text").write.parquet(target)
 
 
-def stream_pipeline(source: str, files_a_batch: int) -> Pipeline:
+def stream_pipeline(source: str, files_per_batch: int) -> Pipeline:
     pipeline = Pipeline("stream")
     pipeline.source(
         "rows",
@@ -58,7 +58,7 @@ def stream_pipeline(source: str, files_a_batch: int) -> Pipeline:
         path=source,
         schema="key LONG, text STRING",
         streaming=True,
-        options={"maxFilesPerTrigger": str(files_a_batch)},
+        options={"maxFilesPerTrigger": str(files_per_batch)},
     )
     pipeline.transform("totals", sql=AGGREGATION.format("rows"))
     pipeline.sink("totals", name="out", format="noop", mode="update", trigger="available-now")
@@ -73,7 +73,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def run() -> list[Verdict]:
     ids = Ids()
-    rows = MEGABYTES * ROWS_IN_A_MEGABYTE
+    rows = MEGABYTES * ROWS_PER_MEGABYTE
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         source, small, target = f"{folder}/in", f"{folder}/small", f"{folder}/out"
         with bare_session() as spark, whole_cluster() as cluster:
@@ -86,10 +86,10 @@ def run() -> list[Verdict]:
                 totals = spark.sql(AGGREGATION.format("rows"))
                 totals.write.mode("overwrite").parquet(target)
 
-            def bare_stream(source: str, files_a_batch: int) -> None:
+            def bare_stream(source: str, files_per_batch: int) -> None:
                 checkpoint = Path(folder) / "checkpoint"
                 reader = spark.readStream.schema("key LONG, text STRING")
-                frame = reader.option("maxFilesPerTrigger", str(files_a_batch)).parquet(source)
+                frame = reader.option("maxFilesPerTrigger", str(files_per_batch)).parquet(source)
                 frame.createOrReplaceTempView("stream")
                 writer = spark.sql(AGGREGATION.format("stream")).writeStream.format("noop")
                 query = (
@@ -112,12 +112,12 @@ def run() -> list[Verdict]:
             verdicts = []
             ours = job(batch_pipeline(source, target))
             verdicts.append(compare("batch", (rows, "rows/s"), bare_batch, ours))
-            for name, amount, files, files_a_batch in (
+            for name, amount, files, files_per_batch in (
                 ("streaming aggregation", (rows, "rows/s"), source, 4),
                 ("stream of small batches", (SMALL_BATCHES, "batches/s"), small, 1),
             ):
-                bare = functools.partial(bare_stream, files, files_a_batch)
-                ours = job(stream_pipeline(files, files_a_batch))
+                bare = functools.partial(bare_stream, files, files_per_batch)
+                ours = job(stream_pipeline(files, files_per_batch))
                 verdicts.append(compare(name, amount, bare, ours))
     return verdicts
 

@@ -1,6 +1,6 @@
-"""Builders of the values that most suites need, and the ways to wait that they share.
+"""Builders of test values, and functions that wait; all suites share them.
 
-A test states only what matters to it; everything else of a job has a harmless default here.
+A test names only the fields that matter to it; all other fields of a job have harmless defaults.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ NOOP = FormatWrite(format="noop")
 
 
 def build_graph(*vertices: Vertex, **fields: Any) -> JobGraph:
-    """A job graph; without `vertices`, one that copies a Parquet file to nowhere."""
+    """A job graph; without `vertices`, it reads a Parquet file and discards the rows."""
     default_vertices = (
         Source(name="in", read=FormatRead(format="parquet", path="/in")),
         Sink(name="out", input="in", write=NOOP),
@@ -64,7 +64,7 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 async def all_is_quiet(seconds: float = 2) -> None:
-    """On virtual time: wait until everything that follows from the last step has happened."""
+    """Wait, on virtual time, until all effects of the last step have happened."""
     await asyncio.sleep(seconds)
 
 

@@ -1,7 +1,7 @@
-"""Cables between the processes of a cluster and to its ZooKeeper servers; each can be cut.
+"""Simulated network cables: loopback proxies between the processes of a cluster; each can be cut.
 
-A cut cable is silent, as a network is: nothing arrives, nothing is refused, and whatever was sent
-meanwhile arrives when the cable is mended.
+A cut cable drops no data and refuses no connection, like a network that is partitioned for a while.
+Nothing arrives, and all data that was sent in the meantime arrives when the cable is mended.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from stoker.ha.zookeeper.location import Location, read_location
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import ClusterState
 
-_HOST = "127.0.0.1"
-"""Where proxies listen: what processes are told."""
-_BEHIND = "127.0.0.2"
-"""Where the processes themselves listen for RPC."""
+_PROXY_HOST = "127.0.0.1"
+"""The address at which proxies listen, and which processes publish."""
+_PROCESS_HOST = "127.0.0.2"
+"""The address at which the processes themselves listen for RPC."""
 
 Cable = str
-"""To ZooKeeper, or of the RPC, of one process."""
+"""Name of a cable: one process's connections to ZooKeeper, or its RPC connections."""
 
 
 def to_zookeeper(process: str) -> Cable:
@@ -43,7 +43,7 @@ class Cables:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cables")
-        self._whole: dict[Cable, asyncio.Event] = {}
+        self._intact: dict[Cable, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._urls: dict[str, str] = {}
         self._ports: dict[str, int] = {}
@@ -59,68 +59,68 @@ class Cables:
         self._loop.close()
 
     def url_for(self, process: str, url: str) -> str:
-        """The URL that this process gets instead of the real one of the servers."""
+        """The ZooKeeper URL with this process's proxies in place of the real servers."""
         if process not in self._urls:
             opening = self._open_zookeeper(process, read_location(url))
             self._urls[process] = asyncio.run_coroutine_threadsafe(opening, self._loop).result(10)
         return self._urls[process]
 
     def rpc_settings(self, process: str) -> dict[str, str]:
-        """The process listens behind its proxy, at the same port, and publishes the proxy."""
+        """Settings of a process that listens behind its proxy and publishes the proxy's address."""
         if process not in self._ports:
             opening = self._open_rpc(process)
             self._ports[process] = asyncio.run_coroutine_threadsafe(opening, self._loop).result(10)
         is_master = process.startswith("master")
         owner, name = ("jobmanager", "rpc.address") if is_master else ("taskmanager", "host")
         return {
-            f"{owner}.bind-host": _BEHIND,
-            f"{owner}.{name}": _HOST,
+            f"{owner}.bind-host": _PROCESS_HOST,
+            f"{owner}.{name}": _PROXY_HOST,
             f"{owner}.rpc.port": str(self._ports[process]),
         }
 
     def cut(self, cable: Cable) -> None:
-        self._loop.call_soon_threadsafe(self._end_of(cable).clear)
+        self._loop.call_soon_threadsafe(self._intact_event(cable).clear)
 
     def mend(self, cable: Cable) -> None:
-        self._loop.call_soon_threadsafe(self._end_of(cable).set)
+        self._loop.call_soon_threadsafe(self._intact_event(cable).set)
 
-    def _end_of(self, cable: Cable) -> asyncio.Event:
-        whole = self._whole.get(cable)
-        if whole is None:
-            whole = self._whole[cable] = asyncio.Event()
-            whole.set()
-        return whole
+    def _intact_event(self, cable: Cable) -> asyncio.Event:
+        intact = self._intact.get(cable)
+        if intact is None:
+            intact = self._intact[cable] = asyncio.Event()
+            intact.set()
+        return intact
 
     async def _open_zookeeper(self, process: str, location: Location) -> str:
-        cable = self._end_of(to_zookeeper(process))
+        cable = self._intact_event(to_zookeeper(process))
         ports = []
         for server in location.hosts:
             host, _, port = server.rpartition(":")
             ports.append(await self._listen(0, (host, int(port)), lambda _: [cable]))
-        return f"zookeeper://{','.join(f'{_HOST}:{port}' for port in ports)}{location.root}"
+        return f"zookeeper://{','.join(f'{_PROXY_HOST}:{port}' for port in ports)}{location.root}"
 
     async def _open_rpc(self, process: str) -> int:
-        def ends(port: int) -> list[asyncio.Event]:
+        def cables_of(port: int) -> list[asyncio.Event]:
             caller = caller_from(port)
-            return [self._end_of(rpc_of(each)) for each in (process, caller) if each]
+            return [self._intact_event(rpc_of(each)) for each in (process, caller) if each]
 
         port = _free_port()
-        return await self._listen(port, (_BEHIND, port), ends)
+        return await self._listen(port, (_PROCESS_HOST, port), cables_of)
 
-    async def _listen(self, port: int, behind: tuple[str, int], ends: "Ends") -> int:
+    async def _listen(self, port: int, server: tuple[str, int], cables_of: "CablesOf") -> int:
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
             self._tasks.add(task)
             try:
-                whole = ends(writer.get_extra_info("peername")[1])
-                await _join(behind, whole, reader, writer)
+                intact = cables_of(writer.get_extra_info("peername")[1])
+                await _join(server, intact, reader, writer)
             finally:
                 self._tasks.discard(task)
 
-        listening = await asyncio.start_server(connected, _HOST, port)
-        taken: int = listening.sockets[0].getsockname()[1]
-        return taken
+        listening = await asyncio.start_server(connected, _PROXY_HOST, port)
+        chosen: int = listening.sockets[0].getsockname()[1]
+        return chosen
 
     async def _end(self) -> None:
         for task in list(self._tasks):
@@ -128,34 +128,34 @@ class Cables:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-Ends = Callable[[int], list[asyncio.Event]]
-"""By the caller's port: both ends of its connection, each of which may be cut off."""
+CablesOf = Callable[[int], list[asyncio.Event]]
+"""Finds the cables of a connection by the caller's port; a set event is an intact cable."""
 
 
 def _free_port() -> int:
-    """A port that is free at both addresses."""
+    """A port that is free at both addresses, the proxy's and the process's."""
     while True:
         with socket.socket() as front, socket.socket() as back:
-            front.bind((_HOST, 0))
+            front.bind((_PROXY_HOST, 0))
             port: int = front.getsockname()[1]
             with contextlib.suppress(OSError):
-                back.bind((_BEHIND, port))
+                back.bind((_PROCESS_HOST, port))
                 return port
 
 
 async def _join(
-    behind: tuple[str, int],
-    whole: list[asyncio.Event],
+    server: tuple[str, int],
+    intact: list[asyncio.Event],
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
     with contextlib.suppress(OSError):
-        await _until(whole)
-        from_server, to_server = await asyncio.open_connection(*behind)
+        await _wait_until_intact(intact)
+        from_server, to_server = await asyncio.open_connection(*server)
         try:
             pumps = [
-                asyncio.ensure_future(_pump(reader, to_server, whole)),
-                asyncio.ensure_future(_pump(from_server, writer, whole)),
+                asyncio.ensure_future(_pump(reader, to_server, intact)),
+                asyncio.ensure_future(_pump(from_server, writer, intact)),
             ]
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             for pump in pumps:
@@ -166,18 +166,18 @@ async def _join(
     writer.transport.abort()
 
 
-async def _until(whole: list[asyncio.Event]) -> None:
-    while not all(end.is_set() for end in whole):
-        for end in whole:
-            await end.wait()
+async def _wait_until_intact(intact: list[asyncio.Event]) -> None:
+    while not all(event.is_set() for event in intact):
+        for event in intact:
+            await event.wait()
 
 
 async def _pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, whole: list[asyncio.Event]
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, intact: list[asyncio.Event]
 ) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(65536):
-            await _until(whole)
+            await _wait_until_intact(intact)
             writer.write(data)
             await writer.drain()
 

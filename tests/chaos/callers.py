@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-_NAMED = re.compile(r"-D(?:jobmanager|taskmanager)\.resource-id=([^\0]+)")
+_RESOURCE_ID = re.compile(r"-D(?:jobmanager|taskmanager)\.resource-id=([^\0]+)")
 _LOCAL_ADDRESS, _INODE = 1, 9
 
 
@@ -30,7 +30,7 @@ def _rows_of(table: Path) -> list[list[str]]:
 
 def _name_of(process: Path) -> str | None:
     try:
-        found = _NAMED.search((process / "cmdline").read_text(errors="replace"))
+        found = _RESOURCE_ID.search((process / "cmdline").read_text(errors="replace"))
     except OSError:
         return None
     return found[1] if found else None

@@ -13,8 +13,6 @@ from stoker.core.states import JobStatus
 
 
 class FaultScenario:
-    """One stream and many batch jobs, under a sequence of faults."""
-
     def __init__(self, cluster: RealCluster, directory: Path) -> None:
         self.cluster = cluster
         self.stream = FileStream(directory / "stream")
@@ -31,7 +29,7 @@ class FaultScenario:
 
     def submit(self, *, seconds: float = 0.0, restarts: int = 0, master: str | None = None) -> None:
         out = self._directory / f"batch-{len(self._acknowledged)}"
-        # One that may be run again has to replace what an attempt before it left.
+        # A job that may restart has to overwrite the output of its previous attempt.
         mode = "overwrite" if restarts else "append"
         graph = batch_job(self._ids, out, seconds=seconds, restarts=restarts, mode=mode)
         client = self.cluster.client_of(master) if master else self.cluster.client
@@ -48,11 +46,11 @@ class FaultScenario:
             job = self.cluster.client.job(self.stream_id)
             return job.status is JobStatus.RUNNING and _last_batch(job) > batch
 
-        what = f"the stream commits a batch after {batch}"
-        # A Spark that died with the fault before may still be starting, on a busy machine.
-        eventually(has_advanced, what, seconds=180)
+        expected = f"the stream commits a batch after {batch}"
+        # A Spark server that was killed by the previous fault may still be starting.
+        eventually(has_advanced, expected, seconds=180)
 
-    # The faults.
+    # Faults.
 
     def kill_leader_after_acknowledgement(self) -> None:
         self.submit()
@@ -68,7 +66,7 @@ class FaultScenario:
         self.cluster.signal(self.cluster.leader, signal.SIGTERM)
 
     def freeze_leader(self) -> None:
-        """The leader wakes up after it was replaced, in the middle of its work."""
+        """The leader is frozen in the middle of its work, and continues after it was replaced."""
         frozen, epoch = self.cluster.leader, self.cluster.epoch
         log = self.cluster.zookeeper_log()
         before = log.leader()
@@ -82,7 +80,8 @@ class FaultScenario:
         finally:
             self.cluster.signal(frozen, signal.SIGCONT)
         eventually(
-            lambda: epoch in self.cluster.ended_grants(frozen), f"{frozen} knows that it is over"
+            lambda: epoch in self.cluster.ended_grants(frozen),
+            f"{frozen} knows that its leadership has ended",
         )
         assert before.session in log.sessions()
         assert log.writes_of(before.session, after=before.raised_at - 1)
@@ -106,13 +105,13 @@ class FaultScenario:
         if "leader" in fault:
             self.cluster.wait_for_epoch_after(epoch)
         self.wait_for_batch_after(batch)
-        self.cluster.restart_the_dead()
-        self.cluster.wait_until_whole()
+        self.cluster.restart_dead_processes()
+        self.cluster.wait_until_ready()
         self.wait_for_batch_after(self.batch())
         self.faults.append(fault)
         print(f"{fault}: {time.monotonic() - began:.1f} s")
 
-    # What must be true.
+    # Invariants.
 
     def every_acknowledged_job_finished_once(self) -> None:
         for job_id, out in self._acknowledged.items():
@@ -121,7 +120,7 @@ class FaultScenario:
 
     def the_sink_equals_the_input(self) -> None:
         self.stream.stop_writing()
-        eventually(lambda: self.stream.is_copied, "all that was written is copied")
+        eventually(lambda: self.stream.is_copied, "all input is copied")
         balance = self.stream.balance()
         print(f"stream: {balance}; faults: {', '.join(self.faults)}")
         assert (balance.lost, balance.repeated) == (0, 0)

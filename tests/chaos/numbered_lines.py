@@ -18,18 +18,18 @@ SCHEMA = "line LONG, n LONG, at TIMESTAMP"
 WINDOW_SECONDS = 10
 BEGIN = 1_700_000_000
 FAR_SECONDS = 10_000_000
-"""Event time that no line before the last ones has: it closes every window."""
+"""Event time of the last lines, in seconds after `BEGIN`: it closes every window."""
 PURGING = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
     "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
-    # What was written up to a batch is read from the sink's own log.
+    # `JobOutput` reads the files of each batch from the log of the sink.
     "spark.sql.streaming.fileSink.log.deletion": "false",
 }
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 Rows = Counter[tuple[int, int]]
-"""What a sink holds: rows of a key and a number, and how often each is there."""
+"""The content of a sink: pairs of a key and a number, each with its count."""
 
 
 def _copied(lines: Any) -> Any:
@@ -72,8 +72,8 @@ class NumberedLines:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._staging = folder.with_name(f"{folder.name}-staging")
-        for made in (self.folder, self._staging):
-            made.mkdir(parents=True)
+        for directory in (self.folder, self._staging):
+            directory.mkdir(parents=True)
         self._lines: list[tuple[int, int, int]] = []
         self._files = 0
 
@@ -83,7 +83,7 @@ class NumberedLines:
     def feed(self, files: int, lines: int = 5) -> None:
         for _ in range(files):
             first = len(self._lines)
-            # Every third number is one that was there before.
+            # Every third line repeats an earlier number.
             self._write(
                 [
                     (line, line // 2 if line % 3 == 2 else line, BEGIN + line)

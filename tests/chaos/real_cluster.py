@@ -28,7 +28,7 @@ from stoker.processes.local.zookeeper import LocalZooKeeper
 SESSION_SECONDS = 4.0
 HEARTBEAT_TIMEOUT_SECONDS = 8.0
 START_SECONDS = 300.0
-"""Two starts of Spark on a machine with much other work."""
+"""Enough for two starts of Spark on a busy machine."""
 LONG = os.environ.get("STOKER_CHAOS") == "long"
 
 CONFIGURATION = f"""
@@ -66,7 +66,7 @@ class RealCluster:
 
     @property
     def client(self) -> BlockingClient:
-        """A client of all masters, also of those that will come back; it survives fail-overs."""
+        """A client of all masters, including dead ones that will be restarted."""
         ports = [previous_port_of(self.directory, master.name) for master in self.state.masters]
         urls = [f"http://127.0.0.1:{port}" for port in ports if port]
         return BlockingClient(",".join(urls), _PATIENT)
@@ -83,7 +83,7 @@ class RealCluster:
 
     def signal(self, name: str, number: signal.Signals) -> None:
         record = self.process(name)
-        assert record.alive, f"{name} is dead already"
+        assert record.alive, f"{name} is already dead"
         os.kill(record.pid, number)
 
     def kill(self, name: str) -> None:
@@ -99,20 +99,20 @@ class RealCluster:
         return [member for member in members if member.pid in below and words in member.name]
 
     def runners_of(self, name: str) -> list[ProcessRecord]:
-        """The runners: forks of the zygote that only differ from it by their parent."""
+        """The runners; only their parent distinguishes them from the zygote that forked them."""
         forks = self.children_of(name, words="zygote")
         pids = {fork.pid for fork in forks}
         return [fork for fork in forks if _parent(fork.pid) in pids]
 
     def spark_server_of(self, name: str) -> ProcessRecord:
-        """The Spark server itself: a fork of a JVM looks like the JVM until it calls exec."""
+        """The Spark server, but not its forks, which look like the JVM until they call exec."""
         found = self.children_of(name, words="bin/java")
         pids = {each.pid for each in found}
         (server,) = (each for each in found if _parent(each.pid) not in pids)
         return server
 
     def tree_of(self, name: str) -> list[ProcessRecord]:
-        """The process and all below it."""
+        """The process and all its descendants."""
         return [self.process(name), *self.children_of(name, words="")]
 
     def zookeeper_log(self) -> ZooKeeperLog:
@@ -123,11 +123,11 @@ class RealCluster:
         return ZooKeeperLog(directory, url, java)
 
     def log_of(self, name: str) -> str:
-        """The log of all instances of the process."""
+        """The log of the process, including its previous lives."""
         return (self.directory / "log" / f"{name}.log").read_text(errors="replace")
 
     def grants(self) -> dict[int, str]:
-        """The winner of the leadership, by epoch."""
+        """Names of the leaders, by epoch."""
         texts = [self.log_of(master.name) for master in self.state.masters]
         found = [match for text in texts for match in _GRANT.findall(text)]
         epochs = [int(epoch) for _name, epoch in found]
@@ -147,15 +147,15 @@ class RealCluster:
         return grants[max(grants)]
 
     def wait_for_epoch_after(self, epoch: int) -> str:
-        eventually(lambda: self.epoch > epoch, f"somebody leads after epoch {epoch}")
+        eventually(lambda: self.epoch > epoch, f"there is a leader after epoch {epoch}")
         return self.leader
 
-    def restart_the_dead(self, failpoint: str | None = None) -> None:
-        """Processes started now die at the failpoint; their restarts do not."""
+    def restart_dead_processes(self, failpoint: str | None = None) -> None:
+        """If a failpoint is given, the restarted processes die there, but only in this life."""
         with _armed_at_start(failpoint):
             self._local.start_missing()
 
-    def wait_until_whole(self) -> None:
+    def wait_until_ready(self) -> None:
         self._local.wait_until_ready(seconds=START_SECONDS)
 
     def files_of_jobs(self) -> set[str]:
@@ -176,13 +176,13 @@ def real_cluster(
     failpoint: str | None = None,
     cables: Cables | None = None,
 ) -> Iterator[RealCluster]:
-    """Checks that no process is left afterwards, without killing any."""
+    """Start a cluster, and stop it at the end; no process may be left, and none may need a kill."""
     local = (
         LocalCluster(directory, tied=True)
         if cables is None
         else CabledCluster(directory, cables, tied=True)
     )
-    told: list[str] = []
+    messages: list[str] = []
     try:
         with _armed_at_start(failpoint):
             local.start(
@@ -194,9 +194,9 @@ def real_cluster(
         local.wait_until_ready(seconds=START_SECONDS)
         yield RealCluster(local)
     finally:
-        local.stop(told.append)
+        local.stop(messages.append)
     assert processes_of(local.directory) == []
-    assert told == [], told
+    assert messages == [], messages
 
 
 @contextmanager
@@ -212,8 +212,8 @@ def _armed_at_start(failpoint: str | None) -> Iterator[None]:
         del os.environ[ENVIRONMENT_VARIABLE]
 
 
-def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Waits, up to a limit, for a condition that other processes bring about."""
+def eventually(condition: Callable[[], bool], expected: str, seconds: float = 60) -> None:
+    """Wait until other processes have made a condition true; fail after a limit."""
     deadline = time.monotonic() + seconds
     last = ""
     while True:
@@ -222,7 +222,7 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) ->
                 return
         except StokerError as error:
             last = f" ({error})"
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}{last}"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {expected}{last}"
         time.sleep(0.1)
 
 

@@ -1,7 +1,7 @@
-"""A process dies at a failpoint, as by kill -9, and its restart finishes what it left.
+"""A process dies at a failpoint, as if by kill -9, and after its restart it completes its work.
 
-Invariant under attack: a crash between any two steps loses nothing and repeats nothing. Usually one
-failpoint of each kind; `STOKER_CHAOS=long` takes all of them.
+Invariant under attack: a crash between any two steps loses nothing and repeats nothing. The short
+form tests one failpoint of each kind, `STOKER_CHAOS=long` tests all of them.
 """
 
 import itertools
@@ -21,13 +21,15 @@ from stoker.core.states import ExecutionState, JobStatus
 
 MASTER, EXECUTOR = "master-1", "task-executor-1"
 
-OF_EXECUTORS = {name for name in FAILPOINTS if name.startswith(("slots.", "task.", "outcomes."))}
-OF_CANCELS = {name for name in FAILPOINTS if name.startswith(("cancellations.", "cancel."))}
-AT_RETENTION = {name for name in FAILPOINTS if "pruning" in name}
+EXECUTOR_FAILPOINTS = {
+    name for name in FAILPOINTS if name.startswith(("slots.", "task.", "outcomes."))
+}
+CANCEL_FAILPOINTS = {name for name in FAILPOINTS if name.startswith(("cancellations.", "cancel."))}
+RETENTION_FAILPOINTS = {name for name in FAILPOINTS if "pruning" in name}
 
-FIRST_ARMED = "outcomes.after-content"
-"""The task executor's first life dies here, which spares one start of Spark."""
-OTHERS_OF_EXECUTORS = sorted(OF_EXECUTORS - {FIRST_ARMED}) if LONG else []
+FIRST_FAILPOINT = "outcomes.after-content"
+"""The cluster is started with this failpoint armed, which saves one start of Spark."""
+OTHER_EXECUTOR_FAILPOINTS = sorted(EXECUTOR_FAILPOINTS - {FIRST_FAILPOINT}) if LONG else []
 
 SHORT = (
     "job-graphs.after-record",
@@ -35,9 +37,13 @@ SHORT = (
     "job-results.before-record",
     "job-results.before-marking-clean",
 )
-LATE = OF_CANCELS | AT_RETENTION
-"""Retention needs results of jobs before."""
-OF_MASTERS = [*sorted(FAILPOINTS - OF_EXECUTORS - LATE), *sorted(LATE)] if LONG else list(SHORT)
+TESTED_LAST = CANCEL_FAILPOINTS | RETENTION_FAILPOINTS
+"""The failpoints of retention need the results of earlier jobs."""
+TESTED_MASTER_FAILPOINTS = (
+    [*sorted(FAILPOINTS - EXECUTOR_FAILPOINTS - TESTED_LAST), *sorted(TESTED_LAST)]
+    if LONG
+    else list(SHORT)
+)
 
 CONFIGURATION = """
 job-result-store.max-count: 3
@@ -46,20 +52,20 @@ storage.orphans.sweep-interval: 2 s
 """
 
 pytestmark = pytest.mark.timeout(900)
-"""Some start Spark twice, which takes minutes on a machine with much other work."""
+"""Some tests start Spark twice, which takes minutes on a busy machine."""
 
-_OVER = (ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.CANCELED)
+_ENDED_STATES = (ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.CANCELED)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    """A cluster with the embedded coordinator. Only results may be left in the storage."""
+    """A cluster with the embedded coordinator; at the end its storage may contain only results."""
     with real_cluster(
         tmp_path_factory.mktemp("cluster"),
         masters=1,
         task_executors=1,
         configuration=CONFIGURATION,
-        failpoint=FIRST_ARMED,
+        failpoint=FIRST_FAILPOINT,
     ) as cluster:
         yield cluster
         eventually(lambda: not cluster.files_of_jobs(), "only results are left of all jobs", 40)
@@ -71,57 +77,57 @@ def background() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-@pytest.mark.parametrize("failpoint", [FIRST_ARMED, *OTHERS_OF_EXECUTORS])
+@pytest.mark.parametrize("failpoint", [FIRST_FAILPOINT, *OTHER_EXECUTOR_FAILPOINTS])
 def test_a_task_executor_that_dies_between_two_steps_costs_one_restart(
     cluster: RealCluster, tmp_path: Path, failpoint: str
 ) -> None:
-    if failpoint != FIRST_ARMED:
+    if failpoint != FIRST_FAILPOINT:
         cluster.kill(EXECUTOR)
-        cluster.restart_the_dead(failpoint)
-        cluster.wait_until_whole()
+        cluster.restart_dead_processes(failpoint)
+        cluster.wait_until_ready()
     out = tmp_path / "out"
     graph = batch_job(Ids(), out, restarts=3, mode="overwrite")
     cluster.client.submit(graph)
     _wait_for_death(cluster, EXECUTOR, failpoint)
-    cluster.restart_the_dead()
-    _ends(cluster, graph, JobStatus.FINISHED)
+    cluster.restart_dead_processes()
+    _wait_for_end(cluster, graph, JobStatus.FINISHED)
     assert rows_in(out) == ROWS
 
 
-@pytest.mark.parametrize("failpoint", OF_MASTERS)
+@pytest.mark.parametrize("failpoint", TESTED_MASTER_FAILPOINTS)
 def test_a_master_that_dies_between_two_steps_loses_and_repeats_nothing(
     cluster: RealCluster, background: ThreadPoolExecutor, tmp_path: Path, failpoint: str
 ) -> None:
     """The sink appends, so a job that ran twice would leave twice the rows (RUN-17, CLEAN-13)."""
-    cancels = failpoint in OF_CANCELS
+    cancels = failpoint in CANCEL_FAILPOINTS
     out = tmp_path / "out"
     graph = batch_job(Ids(), out, seconds=60 if cancels else 0)
     client = cluster.client
-    if failpoint in AT_RETENTION:
-        # Results of jobs that are not cleaned up are never forgotten, and so do not count.
-        eventually(lambda: not cluster.files_of_jobs(), "all jobs before are cleaned up", 40)
+    if failpoint in RETENTION_FAILPOINTS:
+        # Only results of jobs that are cleaned up count towards the limit of kept results.
+        eventually(lambda: not cluster.files_of_jobs(), "all earlier jobs are cleaned up", 40)
     cluster.kill(MASTER)
-    cluster.restart_the_dead(failpoint)
+    cluster.restart_dead_processes(failpoint)
     submitted = background.submit(client.submit, graph)
     if cancels:
         submitted.result()
         eventually(lambda: _is_in_user_code(client.job(graph.job_id)), "the job has begun")
         submitted = background.submit(client.cancel, graph.job_id)
     _wait_for_death(cluster, MASTER, failpoint)
-    cluster.restart_the_dead()
+    cluster.restart_dead_processes()
     submitted.result()
-    details = _ends(cluster, graph, JobStatus.CANCELED if cancels else JobStatus.FINISHED)
+    details = _wait_for_end(cluster, graph, JobStatus.CANCELED if cancels else JobStatus.FINISHED)
     assert rows_in(out) == (0 if cancels else ROWS)
-    begun = [attempt for attempt in _attempts(details) if _began(attempt) is not None]
-    assert len(begun) <= 1, "the task executor lived, so nothing had to be begun again"
+    started = [attempt for attempt in _attempts(details) if _began(attempt) is not None]
+    assert len(started) <= 1, "an attempt was repeated although its task executor lived"
 
 
 def _wait_for_death(cluster: RealCluster, name: str, failpoint: str) -> None:
-    eventually(lambda: not cluster.process(name).alive, f"{name} comes by {failpoint}")
+    eventually(lambda: not cluster.process(name).alive, f"{name} reaches {failpoint}")
 
 
-def _ends(cluster: RealCluster, graph: JobGraph, expected: JobStatus) -> JobDetails:
-    """Waits for the end; the attempts did not overlap, and the end does not change."""
+def _wait_for_end(cluster: RealCluster, graph: JobGraph, expected: JobStatus) -> JobDetails:
+    """Wait for the end of the job; its attempts must not overlap, and its status must be final."""
     client = cluster.client
     assert client.wait(graph.job_id) is expected
     details = client.job(graph.job_id)
@@ -129,8 +135,10 @@ def _ends(cluster: RealCluster, graph: JobGraph, expected: JobStatus) -> JobDeta
     assert [attempt.number for attempt in attempts] == list(range(len(attempts)))
     for former, later in itertools.pairwise(attempts):
         began = _began(later)
-        over = max((former.timestamps[s] for s in _OVER if s in former.timestamps), default=None)
-        assert began is None or (over is not None and over <= began)
+        ended = max(
+            (former.timestamps[s] for s in _ENDED_STATES if s in former.timestamps), default=None
+        )
+        assert began is None or (ended is not None and ended <= began)
     assert client.submit(graph).job_id == graph.job_id
     assert client.status(graph.job_id) is expected
     return details
@@ -146,5 +154,5 @@ def _began(attempt: AttemptDetails) -> int | None:
 
 
 def _is_in_user_code(details: JobDetails) -> bool:
-    """The source of the job sleeps, so Spark has nothing to do yet."""
+    """Whether the source of the job is sleeping, before Spark has any work."""
     return any(region.current.state is ExecutionState.INITIALIZING for region in details.regions)

@@ -1,7 +1,7 @@
 """A process dies while it starts or stops other processes.
 
-Invariant under attack (invariant 6): no process outlives its owner. Real processes, since only the
-kernel can end what a dead process has started.
+Invariant under attack (invariant 6): no process outlives its owner. The processes are real, since
+only the kernel can end the child processes of a dead process.
 """
 
 import os
@@ -22,7 +22,7 @@ from stoker.core.failpoints import (
 )
 from stoker.osproc.process_tree import environment_of
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 PROVIDER = """
 import asyncio, random, sys
@@ -127,7 +127,7 @@ async def main():
         os.kill(runner_in(engine, folder / "stream"), signal.SIGKILL)
         await running.wait()
         await stream.cancel()
-        # That was the one task of the server, which is replaced now.
+        # The server is replaced now, since it runs only one task (recycle_after_tasks).
         running.clear()
         uninterruptible = await engine.launch(
             task(
@@ -146,27 +146,25 @@ async def main():
 asyncio.run(main())
 """
 
-OF_DRIVERS = sorted(name for name in DRIVER_FAILPOINTS if name.startswith("driver."))
-
-
-OF_ENGINES = sorted(ENGINE_FAILPOINTS) if LONG else ["takeover.after-attaching"]
+TESTED_DRIVER_FAILPOINTS = sorted(name for name in DRIVER_FAILPOINTS if name.startswith("driver."))
+TESTED_ENGINE_FAILPOINTS = sorted(ENGINE_FAILPOINTS) if LONG else ["takeover.after-attaching"]
 
 
 def crash_at_failpoint(
-    failpoint: str, program: str, folder: Path, patience: float = PATIENCE
+    failpoint: str, program: str, folder: Path, timeout: float = TIMEOUT_SECONDS
 ) -> None:
     owner = subprocess.run(
         [sys.executable, "-c", program, str(folder)],
         env={**os.environ, ENVIRONMENT_VARIABLE: failpoint},
-        timeout=patience,
+        timeout=timeout,
         capture_output=True,
         text=True,
         check=False,
     )
     assert owner.returncode == KILLED, owner.stderr
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while left := processes_using(folder):
-        assert time.monotonic() < deadline, f"still there: {left}"
+        assert time.monotonic() < deadline, f"processes are left: {left}"
         time.sleep(0.05)
 
 
@@ -176,10 +174,10 @@ def processes_using(folder: Path) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            content = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
         except OSError:
             continue
-        if mark in told and int(process.name) != os.getpid():
+        if mark in content and int(process.name) != os.getpid():
             found.append(int(process.name))
     return found
 
@@ -188,11 +186,11 @@ def processes_using(folder: Path) -> list[int]:
 def test_no_task_executor_outlives_a_master_that_dies_while_starting_or_stopping_it(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """Invariant 6 for on-demand task executors (RM-18)."""
+    """Design invariant 6 for on-demand task executors (RM-18)."""
     crash_at_failpoint(failpoint, PROVIDER, tmp_path)
 
 
-@pytest.mark.parametrize("failpoint", OF_DRIVERS)
+@pytest.mark.parametrize("failpoint", TESTED_DRIVER_FAILPOINTS)
 def test_no_driver_outlives_a_task_executor_that_dies_while_starting_or_ending_it(
     tmp_path: Path, failpoint: str
 ) -> None:
@@ -201,19 +199,19 @@ def test_no_driver_outlives_a_task_executor_that_dies_while_starting_or_ending_i
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("failpoint", OF_ENGINES)
+@pytest.mark.parametrize("failpoint", TESTED_ENGINE_FAILPOINTS)
 def test_no_server_or_runner_outlives_a_task_executor_that_dies_while_starting_one(
     tmp_path: Path, failpoint: str
 ) -> None:
     """Design invariant 6 for Spark servers and runners."""
-    crash_at_failpoint(failpoint, ENGINE, tmp_path, patience=240)
+    crash_at_failpoint(failpoint, ENGINE, tmp_path, timeout=240)
 
 
-def test_the_search_finds_a_process_that_is_left(tmp_path: Path) -> None:
+def test_the_search_finds_a_leftover_process(tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "600"], env={"FOLDER": str(tmp_path)}) as left:
         try:
-            # Before its program has begun, nothing is known of it.
-            eventually(lambda: environment_of(left.pid) != b"", "has begun")
+            # The environment of a process is empty until its program has started.
+            eventually(lambda: environment_of(left.pid) != b"", "the process has started")
             assert processes_using(tmp_path) == [left.pid]
         finally:
             left.kill()

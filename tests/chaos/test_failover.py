@@ -1,7 +1,7 @@
 """Leaders and ZooKeeper servers die, freeze and stop.
 
-Invariant under attack: no stream notices a fault of the control plane. `STOKER_CHAOS_SEED` decides
-the order of the faults; `STOKER_CHAOS=long` repeats them.
+Invariant under attack: a fault of the control plane does not interrupt any stream.
+`STOKER_CHAOS_SEED` decides the order of the faults; `STOKER_CHAOS=long` repeats them.
 """
 
 import os

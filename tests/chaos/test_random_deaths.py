@@ -1,9 +1,9 @@
-"""Everything that holds a stream dies, freezes, or is cut off.
+"""Every process that a stream depends on is killed, frozen or cut off.
 
-Invariant under attack: every record of the stream is written exactly once. Part of the long form
-only (`STOKER_CHAOS=long`), because it starts Spark many times. `STOKER_CHAOS_SEED` decides the
-order of the faults and their victims, `STOKER_CHAOS_FAULTS` (names with commas) chooses among
-them. A failure names its seed.
+Invariant under attack: every record of the stream is written exactly once. The test belongs to the
+long form only (`STOKER_CHAOS=long`), because it starts Spark many times. `STOKER_CHAOS_SEED` sets
+the order of the faults and their victims, `STOKER_CHAOS_FAULTS` (names with commas) selects the
+faults. The seed is printed.
 """
 
 import os
@@ -51,7 +51,7 @@ class DeathScenario(FaultScenario):
         super().__init__(cluster, directory)
         self._cables = cables
         self._chance = chance
-        self.rides_through: dict[str, Callable[[], None]] = {
+        self.harmless_faults: dict[str, Callable[[], None]] = {
             "cut_leader_off": self.cut_leader_off,
             "cut_task_executor_off": self.cut_task_executor_off,
             "hold_up_calls_of_task_executor": lambda: self.hold_up_calls(self.holder()),
@@ -59,8 +59,8 @@ class DeathScenario(FaultScenario):
             "freeze_spark_server": lambda: self.freeze_for(3, [self.spark_server()]),
             "freeze_zookeeper_server": self.freeze_zookeeper_server,
         }
-        """The attempt of the stream goes on."""
-        self.costs_an_attempt: dict[str, Callable[[], None]] = {
+        """Faults through which the attempt of the stream continues."""
+        self.fatal_faults: dict[str, Callable[[], None]] = {
             "kill_runner": self.kill_runner,
             "kill_spark_server": lambda: self.kill_process(self.spark_server()),
             "kill_task_executor": lambda: self.cluster.kill(self.holder()),
@@ -69,9 +69,10 @@ class DeathScenario(FaultScenario):
             "freeze_task_executor_alone": self.freeze_task_executor_alone,
             "freeze_task_executor_and_kill_runner": self.freeze_task_executor_and_kill_runner,
         }
+        """Faults that end the attempt of the stream, so that another attempt follows."""
 
     def holder(self) -> str:
-        """The task executor that runs the stream; None between two attempts."""
+        """Wait until a task executor runs the stream, and return its name."""
         found: list[str] = []
 
         def is_held() -> bool:
@@ -86,7 +87,7 @@ class DeathScenario(FaultScenario):
         return self.cluster.spark_server_of(self.holder())
 
     def kill_runner(self) -> None:
-        """Kills a random runner, which may be a warm one or one of a batch job."""
+        """Kill a random runner: the stream's, a batch job's or a warm one."""
         self.submit(seconds=2, restarts=100)
         runners = self.cluster.runners_of(self.holder())
         assert runners
@@ -106,19 +107,19 @@ class DeathScenario(FaultScenario):
         self.submit(restarts=100)
 
     def freeze_machine(self) -> None:
-        """Freezes a task executor and its engine for longer than its leases; another takes over."""
+        """Freeze a task executor and its engine for longer than its leases; another takes over."""
         with frozen(self.cluster.tree_of(self.holder())):
             self.wait_until_taken_over()
 
     def freeze_task_executor_alone(self) -> None:
-        """Its Spark and its runners continue, and end on their own with their leases."""
+        """The Spark server and the runners are not frozen, and end when their leases expire."""
         holder = self.holder()
         runner = self.runner_of_the_stream()
         with frozen([self.cluster.process(holder)]):
             self.wait_until_taken_over(meanwhile=lambda: not runner.alive)
 
     def freeze_task_executor_and_kill_runner(self) -> None:
-        """Only the watchdog of Spark is left to end the query with its lease."""
+        """Only the watchdog of the Spark server is left to end the query when its lease expires."""
         holder, server, runner = self.holder(), self.spark_server(), self.runner_of_the_stream()
         with frozen([self.cluster.process(holder)]):
             self.kill_process(runner)
@@ -134,7 +135,7 @@ class DeathScenario(FaultScenario):
         return runner
 
     def wait_until_taken_over(self, meanwhile: Callable[[], bool] = lambda: True) -> None:
-        """`meanwhile` must hold as soon as there is another attempt."""
+        """Wait for an attempt at another task executor; then `meanwhile` must be true at once."""
         holder, attempt = self.holder(), self.attempt().attempt
 
         def is_taken_over() -> bool:
@@ -142,7 +143,7 @@ class DeathScenario(FaultScenario):
             return now.attempt != attempt and now.task_executor not in (None, holder)
 
         eventually(is_taken_over, "the stream is taken over", LEASE_SECONDS + 60)
-        assert meanwhile(), "the attempt before it still runs"
+        assert meanwhile(), "the previous attempt still runs"
         self.wait_for_batch_after(self.batch())
 
     def cut_leader_off(self) -> None:
@@ -152,10 +153,13 @@ class DeathScenario(FaultScenario):
             self.cluster.wait_for_epoch_after(epoch)
             assert self.cluster.leader != leader
             self.submit(restarts=100)
-        eventually(lambda: epoch in self.cluster.ended_grants(leader), f"{leader} knows it")
+        eventually(
+            lambda: epoch in self.cluster.ended_grants(leader),
+            f"{leader} knows that its leadership has ended",
+        )
 
     def cut_task_executor_off(self) -> None:
-        """Cut off from ZooKeeper, but not from its masters, which renew its leases."""
+        """Cut a task executor off from ZooKeeper; its masters can still renew its leases."""
         with cut(self._cables, to_zookeeper(self.holder())):
             self.submit(restarts=100)
             time.sleep(SESSION_SECONDS * 1.5)
@@ -165,25 +169,25 @@ class DeathScenario(FaultScenario):
 
         The last renewal may be a quarter of a lease old when the delay begins.
         """
-        surely_left = LEASE_SECONDS * 3 / 4 - MARGIN_SECONDS
+        lease_left = LEASE_SECONDS * 3 / 4 - MARGIN_SECONDS
         with cut(self._cables, rpc_of(process)):
-            time.sleep((HEARTBEAT_TIMEOUT_SECONDS + surely_left) / 2)
+            time.sleep((HEARTBEAT_TIMEOUT_SECONDS + lease_left) / 2)
 
     def cut_task_executor_from_masters(self) -> None:
-        """ZooKeeper shows that the masters are alive, so it must not continue without them."""
+        """The task executor sees in ZooKeeper that the masters live, so its tasks must end."""
         runner = self.runner_of_the_stream()
         with cut(self._cables, rpc_of(self.holder())):
             self.wait_until_taken_over(meanwhile=lambda: not runner.alive)
 
-    def play(self, name: str) -> None:
+    def inject(self, name: str) -> None:
         began, batch, before = time.monotonic(), self.batch(), self.attempt()
-        (self.rides_through | self.costs_an_attempt)[name]()
+        (self.harmless_faults | self.fatal_faults)[name]()
         self.wait_for_batch_after(batch)
-        self.cluster.restart_the_dead()
-        self.cluster.wait_until_whole()
+        self.cluster.restart_dead_processes()
+        self.cluster.wait_until_ready()
         self.wait_for_batch_after(self.batch())
         now = self.attempt()
-        if name in self.rides_through:
+        if name in self.harmless_faults:
             assert (now.attempt, now.progress.run_id) == (before.attempt, before.progress.run_id)
         assert now.progress.query_id == before.progress.query_id
         self.faults.append(name)
@@ -225,16 +229,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, cables: Cables) -> Iterato
 def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
     cluster: RealCluster, cables: Cables, tmp_path: Path
 ) -> None:
-    """All faults, in a random order (FAULT-*)."""
+    """All faults are injected, in a random order (FAULT-*)."""
     chance = random.Random(SEED)
     print(f"seed {SEED}")
     scenario = DeathScenario(cluster, tmp_path, cables, chance)
     with scenario.stream:
         scenario.begin_stream()
         for _ in range(ROUNDS):
-            names = ONLY or sorted(scenario.rides_through | scenario.costs_an_attempt)
+            names = ONLY or sorted(scenario.harmless_faults | scenario.fatal_faults)
             for name in chance.sample(names, len(names)):
-                scenario.play(name)
+                scenario.inject(name)
         scenario.every_acknowledged_job_finished_once()
         scenario.no_committed_batch_is_missing()
         scenario.the_sink_equals_the_input()

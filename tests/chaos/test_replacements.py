@@ -1,7 +1,8 @@
 """Leaders are killed in the middle of upgrades and rescales, and the next leader completes them.
 
 Invariant under attack: a stream that is replaced again and again writes each number exactly once.
-Real processes, real Spark, minutes: STOKER_SAVEPOINTS=long or STOKER_CHAOS=long.
+The test takes minutes, with real processes and real Spark. It runs only with STOKER_SAVEPOINTS=long
+or STOKER_CHAOS=long.
 """
 
 import os
@@ -26,14 +27,14 @@ pytestmark = [
         reason="minutes on a busy machine: STOKER_SAVEPOINTS=long or STOKER_CHAOS=long",
     ),
 ]
-PATIENCE = 240
-ANY = frozenset(ReplacementPhase)
-"""The first that is heard of, which is STOPPING unless the machine was very busy."""
+TIMEOUT_SECONDS = 240
+ANY_PHASE = frozenset(ReplacementPhase)
+"""Any phase, so the first one that is seen: STOPPING, unless the machine is very busy."""
 DEATHS = [
-    ("upgrade", ANY),
+    ("upgrade", ANY_PHASE),
     ("rescale", frozenset({ReplacementPhase.DIVIDING})),
     ("upgrade", frozenset({ReplacementPhase.WATCHING})),
-    ("rescale", ANY),
+    ("rescale", ANY_PHASE),
     ("rescale", frozenset({ReplacementPhase.WATCHING})),
 ]
 
@@ -61,24 +62,26 @@ class ReplacementScenario:
 
     def write(self, count: int) -> None:
         self.stream.write(count)
-        eventually(lambda: self.stream.is_caught_up, "every number is written once", PATIENCE)
+        eventually(
+            lambda: self.stream.is_caught_up, "every number is written once", TIMEOUT_SECONDS
+        )
 
     def replace(self, kind: str, fatal: frozenset[ReplacementPhase]) -> ReplacementState:
-        """Kills the leader once in each of these phases."""
+        """Replace the job, and kill the leader once, in the first of these phases that is seen."""
         trigger = self._begin_upgrade() if kind == "upgrade" else self._begin_rescale()
         self.stream.write(4)
         deaths: list[str] = []
 
-        def die_in_phase(state: ReplacementState) -> None:
+        def kill_leader_in_phase(state: ReplacementState) -> None:
             if state.phase in fatal and not deaths:
                 leader = self.cluster.leader
                 self.cluster.kill(leader)
                 deaths.append(f"{leader} in {state.phase}")
 
-        over = self.cluster.client.replacement(self.job, trigger, die_in_phase)
-        print(f"{kind}: {deaths}, then {over.phase}")
+        outcome = self.cluster.client.replacement(self.job, trigger, kill_leader_in_phase)
+        print(f"{kind}: {deaths}, then {outcome.phase}")
         assert deaths
-        return over
+        return outcome
 
     def _begin_upgrade(self) -> str:
         self._versions += 1
@@ -86,15 +89,17 @@ class ReplacementScenario:
         version = self.stream.version(f"version-{self._versions}", configuration=settings)
         loaded = load(version)
         return self.cluster.client.begin_upgrade(
-            self.job, loaded.graph, loaded.files_by_hash, settings=self._how
+            self.job, loaded.graph, loaded.files_by_hash, settings=self._settings
         )
 
     def _begin_rescale(self) -> str:
         self._partitions += 1
-        return self.cluster.client.begin_rescale(self.job, self._partitions, settings=self._how)
+        return self.cluster.client.begin_rescale(
+            self.job, self._partitions, settings=self._settings
+        )
 
     @property
-    def _how(self) -> ReplacementSettings:
+    def _settings(self) -> ReplacementSettings:
         return ReplacementSettings(directory=self._saved, window_seconds=5.0)
 
     def live_jobs(self) -> list[JobId]:
@@ -102,23 +107,23 @@ class ReplacementScenario:
         return [job.jid for job in jobs if not job.state.globally_terminal]
 
 
-def test_the_next_leader_completes_what_a_killed_one_had_begun_and_nothing_is_lost_or_repeated(
+def test_the_next_leader_completes_the_replacement_of_a_killed_leader_without_loss_or_repetition(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
     scenario = ReplacementScenario(cluster, tmp_path)
     scenario.begin()
     for kind, fatal in DEATHS:
         before, epoch = scenario.job, cluster.epoch
-        over = scenario.replace(kind, fatal)
-        assert over.phase is ReplacementPhase.DONE, over
-        assert over.job_id != before
+        outcome = scenario.replace(kind, fatal)
+        assert outcome.phase is ReplacementPhase.DONE, outcome
+        assert outcome.job_id != before
         assert cluster.epoch > epoch
         assert cluster.client.wait(before) is JobStatus.FINISHED
-        scenario.job = over.job_id
+        scenario.job = outcome.job_id
         scenario.write(3)
         assert scenario.live_jobs() == [scenario.job]
-        cluster.restart_the_dead()
-        cluster.wait_until_whole()
+        cluster.restart_dead_processes()
+        cluster.wait_until_ready()
     settings = cluster.client.job(scenario.job).configuration
     assert settings["spark.sql.shuffle.partitions"] == "5"
     cluster.client.cancel(scenario.job)

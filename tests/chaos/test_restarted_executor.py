@@ -1,6 +1,6 @@
 """A task executor is killed and restarted (TM-22).
 
-Invariant under attack: its jobs get their slots back before jobs that came later.
+Invariant under attack: its jobs get their slots back before other jobs get any of them.
 """
 
 from pathlib import Path
@@ -26,7 +26,9 @@ def attempt_of(client: BlockingClient, job_id: JobId) -> AttemptDetails:
     return region.current
 
 
-def test_jobs_have_their_slots_again_before_one_of_higher_priority(tmp_path: Path) -> None:
+def test_restarted_jobs_get_their_slots_before_a_waiting_job_of_higher_priority(
+    tmp_path: Path,
+) -> None:
     ids = Ids()
     long = [
         batch_job(ids, tmp_path / f"long-{number}", seconds=600, restarts=3)
@@ -36,7 +38,7 @@ def test_jobs_have_their_slots_again_before_one_of_higher_priority(tmp_path: Pat
     with real_cluster(tmp_path / "cluster", masters=1, task_executors=1) as cluster:
         client = cluster.client
 
-        def have_begun(number: int) -> bool:
+        def have_started(number: int) -> bool:
             attempts = [attempt_of(client, graph.job_id) for graph in long]
             return all(
                 attempt.number == number and attempt.state is ExecutionState.INITIALIZING
@@ -45,11 +47,11 @@ def test_jobs_have_their_slots_again_before_one_of_higher_priority(tmp_path: Pat
 
         for graph in long:
             client.submit(graph)
-        eventually(lambda: have_begun(0), "the long jobs have begun")
+        eventually(lambda: have_started(0), "the long jobs have started")
         client.submit(short)
         cluster.kill(EXECUTOR)
-        cluster.restart_the_dead()
-        eventually(lambda: have_begun(1), "they have begun again", 120)
+        cluster.restart_dead_processes()
+        eventually(lambda: have_started(1), "the long jobs have started again", 120)
         assert attempt_of(client, short.job_id).state is ExecutionState.SCHEDULED
         for graph in long:
             client.cancel(graph.job_id)
@@ -58,4 +60,4 @@ def test_jobs_have_their_slots_again_before_one_of_higher_priority(tmp_path: Pat
         for graph in long:
             assert client.wait(graph.job_id) is JobStatus.CANCELED
         kept = cluster.directory / "work" / EXECUTOR / "slots"
-        eventually(lambda: not list(kept.iterdir()), "nothing is kept of slots that are free")
+        eventually(lambda: not list(kept.iterdir()), "no file is kept for a free slot")

@@ -1,10 +1,11 @@
 """The law of savepoints: a job that starts from a savepoint loses nothing and repeats nothing.
 
-That law is under attack by random plays of real processes and real Spark: input, deaths of runners,
-task executors and leaders, savepoints, stops, returns to earlier savepoints, restarts, upgrades and
-rescales in any order, and deaths in the middle of each. At the end the sinks are compared with the
-input. `make test` runs one fixed play. STOKER_SAVEPOINTS=long draws STOKER_LAW_PLAYS random ones
-from STOKER_LAW_SEED; a failure prints its play, and STOKER_LAW_PLAY='{…}' plays it again.
+The law is under attack by random sequences of steps, with real processes and real Spark. The steps
+are input, deaths of runners, task executors and leaders, savepoints, stops, returns to earlier
+savepoints, restarts, upgrades and rescales, with deaths in the middle of each. At the end the sinks
+are compared with the input. `make test` runs one fixed sequence. STOKER_SAVEPOINTS=long draws
+STOKER_SEQUENCES random sequences from STOKER_SEQUENCE_SEED. A failure prints its sequence as JSON;
+STOKER_SEQUENCE='{…}' runs that sequence again.
 """
 
 import contextlib
@@ -19,15 +20,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 
-from chaos.plays import Act, Death, Play, Step, Victim, plays
 from chaos.real_cluster import RealCluster, real_cluster
 from chaos.savepoint_scenario import SavepointScenario
+from chaos.step_sequences import Action, Death, Step, StepSequence, Victim, step_sequences
 from stoker.core.errors import StokerError
 
 LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
-PLAYS = int(os.environ.get("STOKER_LAW_PLAYS", "20"))
-SEED = int(os.environ.get("STOKER_LAW_SEED", "0")) or random.SystemRandom().randint(1, 10**6)
-AGAIN = os.environ.get("STOKER_LAW_PLAY", "")
+SEQUENCES = int(os.environ.get("STOKER_SEQUENCES", "20"))
+SEED = int(os.environ.get("STOKER_SEQUENCE_SEED", "0")) or random.SystemRandom().randint(1, 10**6)
+REPEATED = os.environ.get("STOKER_SEQUENCE", "")
 
 CONFIGURATION = """
 restart-strategy.type: fixed-delay
@@ -37,27 +38,27 @@ execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATIO
 savepoint.stop.boundary-timeout: 30 s
 """
 
-SHORT = [
-    Play(
+FIXED = [
+    StepSequence(
         queries=("distinct", "copied"),
         partitions=2,
         steps=(
-            Step(act=Act.SAVEPOINT, files=2, settled=True),
-            Step(act=Act.KILL, death=Death(victim=Victim.TASK_EXECUTOR)),
-            Step(act=Act.GO_BACK, death=Death(victim=Victim.RUNNER)),
+            Step(action=Action.SAVEPOINT, files=2, settled=True),
+            Step(action=Action.KILL, death=Death(victim=Victim.TASK_EXECUTOR)),
+            Step(action=Action.GO_BACK, death=Death(victim=Victim.RUNNER)),
             Step(
-                act=Act.RESCALE,
+                action=Action.RESCALE,
                 number=2,
                 settled=True,
                 death=Death(victim=Victim.LEADER, after=3.0),
             ),
             # Enough for Spark to compact the log of each sink.
-            Step(act=Act.FEED, files=16),
-            Step(act=Act.STOP, settled=True),
+            Step(action=Action.FEED, files=16),
+            Step(action=Action.STOP, settled=True),
         ),
     ),
 ]
-"""Deaths of all kinds, with a savepoint and a rescale among them."""
+"""A short sequence with a death of each kind of process, a savepoint and a rescale."""
 
 
 @pytest.fixture(scope="module")
@@ -70,27 +71,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         configuration=CONFIGURATION,
     ) as cluster:
         yield cluster
-        # One that is only just starting could not be stopped in order.
-        cluster.restart_the_dead()
-        cluster.wait_until_whole()
+        # A process that is still starting could not be stopped cleanly.
+        cluster.restart_dead_processes()
+        cluster.wait_until_ready()
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A separate folder for each play."""
-    root = tmp_path_factory.mktemp("plays")
+    """A separate folder for each sequence."""
+    root = tmp_path_factory.mktemp("sequences")
     return (root / str(number) for number in itertools.count())
 
 
-def keep_the_law(cluster: RealCluster, play: Play, root: Path) -> None:
+def check_law(cluster: RealCluster, sequence: StepSequence, root: Path) -> None:
     began = time.monotonic()
-    print(f"\n{play.text}")
-    scenario = SavepointScenario(cluster, play, root)
+    print(f"\n{sequence.text}")
+    scenario = SavepointScenario(cluster, sequence, root)
     try:
-        scenario.play()
+        scenario.run()
     except BaseException:
         print(f"files: {root} and {cluster.directory}")
-        print(f"again: STOKER_SAVEPOINTS=long STOKER_LAW_PLAY='{play.text}'")
+        print(f"to repeat it: STOKER_SAVEPOINTS=long STOKER_SEQUENCE='{sequence.text}'")
         raise
     finally:
         scenario.end()
@@ -99,39 +100,41 @@ def keep_the_law(cluster: RealCluster, play: Play, root: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "play", [Play.of(AGAIN)] if AGAIN else SHORT, ids=lambda play: "-".join(play.queries)
+    "sequence",
+    [StepSequence.from_text(REPEATED)] if REPEATED else FIXED,
+    ids=lambda sequence: "-".join(sequence.queries),
 )
-def test_a_play_that_is_written_down_loses_and_repeats_nothing(
-    cluster: RealCluster, folders: Iterator[Path], play: Play
+def test_a_fixed_sequence_loses_and_repeats_nothing(
+    cluster: RealCluster, folders: Iterator[Path], sequence: StepSequence
 ) -> None:
-    keep_the_law(cluster, play, next(folders))
+    check_law(cluster, sequence, next(folders))
 
 
-@pytest.mark.skipif(not LONG or bool(AGAIN), reason="minutes: STOKER_SAVEPOINTS=long")
+@pytest.mark.skipif(not LONG or bool(REPEATED), reason="minutes: STOKER_SAVEPOINTS=long")
 @pytest.mark.timeout(7200)
-def test_random_plays_lose_and_repeat_nothing(
+def test_random_sequences_lose_and_repeat_nothing(
     cluster: RealCluster, folders: Iterator[Path]
 ) -> None:
-    print(f"STOKER_LAW_SEED={SEED}")
-    played: list[tuple[Step, ...]] = []
+    print(f"STOKER_SEQUENCE_SEED={SEED}")
+    drawn: list[tuple[Step, ...]] = []
     failures: list[BaseException] = []
 
-    # Each costs a minute: a play that fails is told at once, neither repeated nor made smaller.
+    # A sequence takes a minute, so a failing one is reported at once, without replay or shrinking.
     @seed(SEED)
     @settings(
-        max_examples=PLAYS,
+        max_examples=SEQUENCES,
         deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    @given(play=plays())
-    def law(play: Play) -> None:
-        assume(not failures and play.steps not in played)
-        played.append(play.steps)
+    @given(sequence=step_sequences())
+    def law(sequence: StepSequence) -> None:
+        assume(not failures and sequence.steps not in drawn)
+        drawn.append(sequence.steps)
         try:
-            keep_the_law(cluster, play, next(folders))
+            check_law(cluster, sequence, next(folders))
         except (AssertionError, StokerError, OSError) as failure:
             failures.append(failure)
 

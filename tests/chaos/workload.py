@@ -16,13 +16,13 @@ from stoker.core.graph import JobGraph, RestartPolicy
 from stoker.core.ids import Ids
 
 ROWS = 10
-_FILES_A_SECOND = 4
+_FILES_PER_SECOND = 4
 
 
 def batch_job(
     ids: Ids, out: Path, *, seconds: float = 0.0, restarts: int = 0, mode: str = "append"
 ) -> JobGraph:
-    """Writes ten rows below `out`; a job that runs twice leaves twenty."""
+    """A job that writes ten rows below `out`; if it ran twice, there would be twenty."""
     restart = RestartPolicy(strategy="fixed-delay", attempts=restarts) if restarts else None
     pipeline = Pipeline("ten-rows", restart=restart)
 
@@ -44,7 +44,7 @@ def rows_in(out: Path) -> int:
 
 @dataclass(frozen=True)
 class Balance:
-    """Each record that entered a stream, and how often it came out."""
+    """How many records of the input are in the output once, never, and more than once."""
 
     ok: int
     lost: int
@@ -52,14 +52,14 @@ class Balance:
 
 
 class FileStream:
-    """Adds files during the block; the stream must copy each record exactly once."""
+    """Writes input files during the block; the stream must copy each record exactly once."""
 
     def __init__(self, directory: Path) -> None:
         self.source = directory / "in"
         self.sink = directory / "out"
         self._staging = directory / "staging"
-        for made in (self.source, self._staging):
-            made.mkdir(parents=True)
+        for folder in (self.source, self._staging):
+            folder.mkdir(parents=True)
         self._written = 0
         self._stopping = threading.Event()
         self._writer = threading.Thread(target=self._write_until_stopped, name="writer")
@@ -97,7 +97,9 @@ class FileStream:
             for path in self._committed()
             for number in pyarrow.parquet.read_table(path)["number"].to_pylist()
         )
-        assert set(counts) <= set(range(self._written)), "records that nobody wrote"
+        assert set(counts) <= set(range(self._written)), (
+            "the output has records that are not in the input"
+        )
         return Balance(
             ok=sum(count == 1 for count in counts.values()),
             lost=self._written - len(counts),
@@ -117,7 +119,7 @@ class FileStream:
         return [Path(unquote(urlsplit(url).path)) for url in urls]
 
     def _write_until_stopped(self) -> None:
-        while not self._stopping.wait(1 / _FILES_A_SECOND):
+        while not self._stopping.wait(1 / _FILES_PER_SECOND):
             numbers = range(self._written, self._written + ROWS)
             name = f"{numbers.start:08}.json"
             lines = "".join(json.dumps({"number": number}) + "\n" for number in numbers)

@@ -1,4 +1,4 @@
-"""Reads ZooKeeper's transaction log: which session changed something, and in which order."""
+"""Reads ZooKeeper's transaction log: which session made which changes, and in which order."""
 
 import re
 import subprocess
@@ -13,14 +13,14 @@ from stoker.ha.zookeeper.location import read_location
 _TOOL = "org.apache.zookeeper.server.persistence.TxnLogToolkit"
 _JARS = ("zookeeper-", "slf4j-api-", "log4j-", "metrics-core-", "snappy-java-", "commons-cli-")
 _LINE = re.compile(r"session 0x([0-9a-f]+) cxid \S+ zxid 0x([0-9a-f]+) (\S+)(.*)")
-_CHANGES_NOTHING = ("createSession", "closeSession", "error")
+_NO_CHANGES = ("createSession", "closeSession", "error")
 
 
 @dataclass(frozen=True)
 class Leader:
     session: int
     raised_at: int
-    """The number of the transaction in which it raised the epoch."""
+    """Number of the transaction in which the leader raised the epoch."""
 
 
 class ZooKeeperLog:
@@ -48,7 +48,7 @@ class ZooKeeperLog:
                 f"0x{number:x} {kind}{rest}"
                 for found, number, kind, rest in self._transactions()
                 if (found, number > after) == (session, True)
-                and kind not in _CHANGES_NOTHING
+                and kind not in _NO_CHANGES
                 and not (kind == "multi" and rest.startswith(" error"))
             }
         )
@@ -65,7 +65,7 @@ class ZooKeeperLog:
     def _read(self, file: Path) -> str:
         jars = (spark_home() / "jars").glob("*.jar")
         classpath = ":".join(str(jar) for jar in jars if jar.name.startswith(_JARS))
-        # The end of a log that is being written may be torn; all before it is told.
+        # The tool fails at an incomplete last record, but prints all transactions before it.
         done = subprocess.run(
             [self._java, "-Xmx64m", "-cp", classpath, _TOOL, "-d", str(file)],
             capture_output=True,

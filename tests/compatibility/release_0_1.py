@@ -1,7 +1,7 @@
-"""What a cluster of release 0.1 had stored, as values. Frozen together with its bytes.
+"""The records that a cluster of release 0.1 stored, as values; neither values nor bytes may change.
 
-Records of a batch job in the middle of its run, a streaming job whose cancellation was just
-acknowledged, a SQL script and a program that have not begun, and a job that failed.
+The records belong to a batch job in the middle of its run, a streaming job whose cancellation was
+just acknowledged, a SQL script and a program that have not started, and a job that failed.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Every later release reads what an earlier release has stored, with the same meaning.
+"""Each release reads the bytes that earlier releases stored, and the bytes keep their meaning.
 
-Folders are named by releases and laid out like coordinator and storage. A release that stores
-something new gets its own module and folder (`write.py`); the old ones never change.
+Each release has a folder, laid out like the coordinator and the storage. A release that stores
+something new gets a module and a folder of its own (see `write.py`); existing ones never change.
 """
 
 import importlib
@@ -43,7 +43,7 @@ from stoker.testing.virtual_time import run_virtual
 HERE = Path(__file__).parent
 RELEASES = sorted(folder.name for folder in HERE.iterdir() if (folder / "coordinator").is_dir())
 
-AT_COORDINATOR: dict[str, type[StoredRecord]] = {
+RECORD_TYPES: dict[str, type[StoredRecord]] = {
     "jobs": JobRecord,
     "idempotency": IdempotencyRecord,
     "results": ResultRecord,
@@ -63,7 +63,7 @@ def values_of(release: str) -> ModuleType:
     return importlib.import_module(f"compatibility.release_{release.replace('.', '_')}")
 
 
-def stored(release: str, where: str) -> dict[str, bytes]:
+def read_stored(release: str, where: str) -> dict[str, bytes]:
     folder = HERE / release / where
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -72,8 +72,8 @@ def stored(release: str, where: str) -> dict[str, bytes]:
     }
 
 
-def kind_in_storage(path: str) -> type[Value] | None:
-    """None for artifacts, which are the user's bytes."""
+def type_in_storage(path: str) -> type[Value] | None:
+    """The type of a stored file; None for artifacts, which are the user's bytes."""
     folder, _, inside = path.split("/", 2)
     if folder == "jobs" and "/.publications/" in inside:
         return _PublicationRecord
@@ -84,16 +84,16 @@ def kind_in_storage(path: str) -> type[Value] | None:
     return JobDetails if folder == "results" else None
 
 
-def decoded(release: str) -> Iterator[tuple[str, bytes, Any]]:
-    for key, content in stored(release, "coordinator").items():
-        yield key, content, decode_record(content, AT_COORDINATOR[key.split("/")[0]], key)
-    for path, content in stored(release, "storage").items():
-        kind = kind_in_storage(path)
+def decode_stored(release: str) -> Iterator[tuple[str, bytes, Any]]:
+    for key, content in read_stored(release, "coordinator").items():
+        yield key, content, decode_record(content, RECORD_TYPES[key.split("/")[0]], key)
+    for path, content in read_stored(release, "storage").items():
+        kind = type_in_storage(path)
         yield path, content, content if kind is None else decode_value(content, kind, path)
 
 
 def is_part_of(old: Any, new: Any) -> bool:
-    """Whether every field of the first is still in the second, under the same name."""
+    """Whether every field of `old` is still in `new`, under the same name."""
     match old, new:
         case dict(), dict():
             return all(name in new and is_part_of(old[name], new[name]) for name in old)
@@ -103,7 +103,7 @@ def is_part_of(old: Any, new: Any) -> bool:
             return bool(old == new)
 
 
-def test_the_present_release_has_stored_bytes() -> None:
+def test_the_current_release_has_stored_bytes() -> None:
     assert ".".join(__version__.split(".")[:2]) in RELEASES, "run: python -m compatibility.write"
 
 
@@ -111,21 +111,21 @@ def test_the_present_release_has_stored_bytes() -> None:
 def test_every_file_still_loads_and_means_the_same(release: str) -> None:
     values = values_of(release)
     expected = {**values.COORDINATOR, **values.STORAGE}
-    found = {name: value for name, _, value in decoded(release) if name in expected}
+    found = {name: value for name, _, value in decode_stored(release) if name in expected}
     assert found == expected
-    assert len(found) == sum(1 for _ in decoded(release)), "a key or path has another name"
+    assert len(found) == sum(1 for _ in decode_stored(release)), "a key or path was renamed"
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_rewriting_a_record_loses_no_field(release: str) -> None:
-    for name, content, value in decoded(release):
+    for name, content, value in decode_stored(release):
         if not isinstance(value, bytes):
             assert is_part_of(json.loads(content), json.loads(encode(value))), name
 
 
 def test_every_kind_of_record_has_stored_bytes() -> None:
-    kinds = {type(value) for release in RELEASES for _, _, value in decoded(release)}
-    # A view of a part of a job's record.
+    kinds = {type(value) for release in RELEASES for _, _, value in decode_stored(release)}
+    # _AcceptedJob reads a part of a job's record and is never stored.
     expected = set(StoredRecord.__subclasses__()) - {_AcceptedJob}
     ours = {kind for kind in expected if kind.__module__.startswith("stoker.")}
     assert ours <= kinds
@@ -133,26 +133,24 @@ def test_every_kind_of_record_has_stored_bytes() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_record_of_a_later_version_is_refused_with_an_explanation(release: str) -> None:
-    """A rolling upgrade that is taken back:
-    the older release reports the version, and guesses nothing.
-    """
-    for key, content in stored(release, "coordinator").items():
+    """After a rolled-back upgrade the older release reports the version instead of guessing."""
+    for key, content in read_stored(release, "coordinator").items():
         later = json.dumps(json.loads(content) | {"v": 2}).encode()
         with pytest.raises(CorruptContent, match="version 2"):
-            decode_record(later, AT_COORDINATOR[key.split("/")[0]], key)
+            decode_record(later, RECORD_TYPES[key.split("/")[0]], key)
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_fields_of_a_later_release_are_ignored(release: str) -> None:
-    """A master of the next version writes while one of this version stands by."""
-    for key, content in stored(release, "coordinator").items():
-        kind = AT_COORDINATOR[key.split("/")[0]]
+    """A master of the next release may lead while a master of this release is on standby."""
+    for key, content in read_stored(release, "coordinator").items():
+        kind = RECORD_TYPES[key.split("/")[0]]
         later = json.dumps(json.loads(content) | {"added-later": {"x": 1}}).encode()
         assert decode_record(later, kind, key) == decode_record(content, kind, key)
 
 
 def test_a_field_added_later_does_not_change_the_digest_of_a_graph() -> None:
-    """Otherwise every job would go to quarantine at an upgrade."""
+    """With a changed digest, every job would go to quarantine at an upgrade."""
 
     class NextGraph(JobGraph, frozen=True, kw_only=True):
         priority: int = 0
@@ -166,22 +164,22 @@ def test_a_field_added_later_does_not_change_the_digest_of_a_graph() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_graphs_are_still_accepted(release: str) -> None:
-    for _, _, value in decoded(release):
+    for _, _, value in decode_stored(release):
         if isinstance(value, JobGraph):
             validate(value, max_bytes=1 << 20)
 
 
 def test_jobs_stored_by_0_1_are_recovered_and_run(tmp_path: Path) -> None:
-    """As after an upgrade of all masters (RUN-08, DISP-13)."""
+    """All masters were upgraded while these jobs were on record (RUN-08, DISP-13)."""
     values = values_of("0.1")
 
     async def scenario() -> None:
         cluster = SimulatedCluster(1, tmp_path)
         session = cluster.coordination.session()
-        for key, content in stored("0.1", "coordinator").items():
+        for key, content in read_stored("0.1", "coordinator").items():
             if key.split("/")[0] not in EPHEMERAL:
                 await session.commit([Create(key, content)])
-        cluster.storage.files.update(stored("0.1", "storage"))
+        cluster.storage.files.update(read_stored("0.1", "storage"))
         await session.close()
         async with cluster.running():
             assert await cluster.ask(lambda dispatcher: dispatcher.quarantined()) == []
@@ -195,7 +193,7 @@ def test_jobs_stored_by_0_1_are_recovered_and_run(tmp_path: Path) -> None:
             assert (again.job_id, again.repeated) == (values.BATCH, True)
             run = {(span.job_id, span.region) for span in cluster.history.attempts}
             assert (values.BATCH, "report") in run
-            assert (values.BATCH, values.DONE_REGION) not in run, "its outcome was on record"
+            assert (values.BATCH, values.DONE_REGION) not in run, "its outcome was already recorded"
             assert keys.job(values.BATCH) not in cluster.coordination.all_keys()
 
     run_virtual(scenario, seed=1)

@@ -1,4 +1,4 @@
-"""Writes the bytes of a release, once: `PYTHONPATH=tests python -m compatibility.write 0.1`."""
+"""Write the stored bytes of a new release: `PYTHONPATH=tests python -m compatibility.write 0.1`."""
 
 import importlib
 import sys
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
     (release,) = arguments
     folder = HERE / release
     if folder.exists():
-        sys.exit(f"{folder} is there: the bytes of a release are written once and never changed")
+        sys.exit(f"{folder} exists: the bytes of a release are written once and never changed")
     values = importlib.import_module(f"compatibility.release_{release.replace('.', '_')}")
     write(folder / "coordinator", values.COORDINATOR)
     write(folder / "storage", values.STORAGE)

@@ -1,4 +1,4 @@
-"""Certificates of an authority that lives as long as a test run."""
+"""Certificate authorities whose files exist as long as the test run."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ HOSTS = ("127.0.0.1", "localhost")
 class Authority:
     directory: TemporaryDirectory[str]
     material: TlsMaterial
-    """For a process on this machine, signed by this authority."""
+    """A key and a certificate, signed by this authority, for a process on this machine."""
 
     @property
     def certificate(self) -> Path:
@@ -26,7 +26,7 @@ class Authority:
 
 @cache
 def authority(name: str = "ours") -> Authority:
-    """Two names are two authorities, which do not know each other."""
+    """The authority of this name; authorities of different names do not trust each other."""
     directory: TemporaryDirectory[str] = TemporaryDirectory(prefix=f"authority-{name}-")
     root = Path(directory.name)
     ca = trustme.CA(organization_name=name)

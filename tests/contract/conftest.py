@@ -1,4 +1,4 @@
-"""One ZooKeeper server for all tests of this folder that want one; each has a root of its own."""
+"""One ZooKeeper server for the tests of this folder; each test has a root path of its own."""
 
 import uuid
 from collections.abc import Iterator

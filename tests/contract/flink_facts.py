@@ -1,4 +1,4 @@
-"""The table of what Flink answers, and where an answer differs from it."""
+"""The table of Flink's answers, and the comparison of an answer with the table."""
 
 import re
 from collections import defaultdict
@@ -22,7 +22,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 EXCEPTIONS: dict[str, str] = {}
-"""Differences that are meant: the whole place and what is different, with the reason."""
+"""Intended differences, worded as `differences` reports them, each with its reason."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def read_table(text: str | None = None) -> list[Operation]:
 
 
 def differences(answer: Any, operation: Operation) -> list[str]:
-    """Fields that Flink has not, has in another type, or has always and the answer has not."""
+    """Fields that Flink does not have, fields of another type, and fields that are missing."""
     certain = defaultdict(set)
     for place, each in operation.fields.items():
         parent, _, name = place.rpartition(".")
@@ -70,14 +70,14 @@ def differences(answer: Any, operation: Operation) -> list[str]:
     return list(_walk(answer, "", operation.fields, certain))
 
 
-_SPANS = re.compile("duration|interval|pause|runtime|timeout|offset|accumulated|delay", re.I)
-"""Not timeSinceLastHeartbeat, which is a moment, whatever its name says."""
+_DURATIONS = re.compile("duration|interval|pause|runtime|timeout|offset|accumulated|delay", re.I)
+"""Names of durations. timeSinceLastHeartbeat is a point in time, despite its name."""
 NEVER = (-1, 0)
-"""What Flink says of a moment that has not been."""
+"""Flink's values for the time of something that has not happened."""
 
 
 def misplaced_moments(answer: Any, operation: Operation, around: int, within: int) -> list[str]:
-    """Fields with the unit ms that are neither near that moment, nor a span shorter than that."""
+    """Fields in ms that are neither times near `around` nor durations, with the limit `within`."""
     found = []
     for place, value in _leaves(answer, "", operation.fields):
         known = operation.fields.get(place)
@@ -85,14 +85,14 @@ def misplaced_moments(answer: Any, operation: Operation, around: int, within: in
             continue
         if not isinstance(value, int | float) or value in NEVER:
             continue
-        is_span = _SPANS.search(place.replace(".*", "").rpartition(".")[2]) is not None
-        if (value if is_span else abs(value - around)) > within:
-            found.append(f"{place}: {value} is no {'span' if is_span else 'moment'} in ms")
+        is_duration = _DURATIONS.search(place.replace(".*", "").rpartition(".")[2]) is not None
+        if (value if is_duration else abs(value - around)) > within:
+            found.append(f"{place}: {value} is not a {'duration' if is_duration else 'time'} in ms")
     return found
 
 
 def _leaves(value: Any, place: str, fields: dict[str, Field]) -> Iterator[tuple[str, Any]]:
-    """Every value with its place in the table."""
+    """Every scalar value with its place in the table."""
     if isinstance(value, list):
         for item in value:
             yield from _leaves(item, f"{place}[]", fields)
@@ -119,12 +119,12 @@ def _walk(value: Any, place: str, fields: dict[str, Field], certain: dict[str, s
             yield from _walk(item, f"{place}[]", fields, certain)
     elif isinstance(value, dict):
         yield from (f"{place}.{name}: missing" for name in sorted(certain[place] - value.keys()))
-        free = f"{place}.*" in fields or (not place and ".*" in fields)
+        has_free_keys = f"{place}.*" in fields or (not place and ".*" in fields)
         for name, item in value.items():
             inner = f"{place}.{name}" if place else name
             if inner in fields:
                 yield from _walk(item, inner, fields, certain)
-            elif free:
+            elif has_free_keys:
                 yield from _walk(item, f"{place}.*", fields, certain)
             elif known is None or known.kinds != ("any",):
                 if place and not any(each.startswith(f"{place}.") for each in fields):

@@ -1,7 +1,7 @@
-"""Facts about the answers of Flink's REST API 2.3: which fields, of which type.
+"""Shapes of the answers of Flink's REST API 2.3: their fields and types.
 
 Types: a Python type; a list with one shape for its items; a dict for an object with exactly these
-fields; `Each(shape)` for an object with free keys; `Maybe(shape)` for a field that may be absent.
+fields; `Each(shape)` for an object with any keys; `Maybe(shape)` for a field that may be absent.
 """
 
 from dataclasses import dataclass
@@ -271,31 +271,35 @@ ERRORS = {"errors": [str]}
 
 
 def differences(value: Any, shape: Any, place: str = "") -> list[str]:
-    """Where a value has not the shape; empty when it has."""
+    """The places where `value` does not have the shape; empty if it has the shape."""
     match shape:
         case Each(each):
-            return _of_items(value, dict, [(key, value[key], each) for key in value], place)
+            return _differences_in_items(
+                value, dict, [(key, value[key], each) for key in value], place
+            )
         case dict():
-            return _of_object(value, shape, place)
+            return _differences_in_object(value, shape, place)
         case [each]:
             items = [(str(number), item, each) for number, item in enumerate(value)]
-            return _of_items(value, list, items, place)
+            return _differences_in_items(value, list, items, place)
     if isinstance(value, bool) and shape is not bool:
-        return [f"{place}: a truth value instead of {shape}"]
-    return [] if isinstance(value, shape) else [f"{place}: {value!r} is no {shape}"]
+        return [f"{place}: a boolean instead of {shape}"]
+    return [] if isinstance(value, shape) else [f"{place}: {value!r} is not a {shape}"]
 
 
-def _of_items(value: Any, kind: type, items: list[tuple[str, Any, Any]], place: str) -> list[str]:
+def _differences_in_items(
+    value: Any, kind: type, items: list[tuple[str, Any, Any]], place: str
+) -> list[str]:
     if not isinstance(value, kind):
-        return [f"{place}: {value!r} is no {kind}"]
+        return [f"{place}: {value!r} is not a {kind}"]
     return [
         fault for key, item, each in items for fault in differences(item, each, f"{place}/{key}")
     ]
 
 
-def _of_object(value: Any, shape: dict[str, Any], place: str) -> list[str]:
+def _differences_in_object(value: Any, shape: dict[str, Any], place: str) -> list[str]:
     if not isinstance(value, dict):
-        return [f"{place}: {value!r} is no object"]
+        return [f"{place}: {value!r} is not an object"]
     faults = [f"{place}/{key}: not in Flink's answer" for key in value.keys() - shape.keys()]
     for key, each in shape.items():
         inner = each.shape if isinstance(each, Maybe) else each

@@ -1,4 +1,4 @@
-"""A small gateway with its endpoint, and both kinds of service to run it on."""
+"""A small gateway with its endpoint, and every kind of RPC service to run it on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +25,7 @@ class Item(Value):
 
 
 class NoSuchItem(NotFound):
-    """Its constructor takes no message, as with several errors of the tree."""
+    """An error whose constructor takes no message, like several of Stoker's errors."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"no item {number}", number=number, near=[1, 2])
@@ -44,7 +44,7 @@ class StockGateway(ReadingGateway, Protocol):
 
     async def echo(self, value: bytes) -> bytes: ...
 
-    async def raise_it(self, kind: str) -> None: ...
+    async def raise_error(self, kind: str) -> None: ...
 
     async def wait(self) -> str: ...
 
@@ -56,7 +56,7 @@ class OtherGateway(Protocol):
 
 
 ERRORS: dict[str, Exception] = {
-    "of-the-tree": NoSuchItem(7),
+    "stoker": NoSuchItem(7),
     "plain": StokerError("plain words", size=3),
     "built-in": ValueError("not a number", 3),
     "file": FileNotFoundError(2, "No such file", "/nowhere"),
@@ -109,7 +109,7 @@ class Stock(Endpoint):
     def echo(self, value: bytes) -> bytes:
         return value * 2 if value.startswith(b"double") else value
 
-    async def raise_it(self, kind: str) -> None:
+    async def raise_error(self, kind: str) -> None:
         await asyncio.sleep(0)
         raise ERRORS[kind]
 
@@ -129,7 +129,7 @@ class Stock(Endpoint):
 
 @asynccontextmanager
 async def services(kind: str) -> AsyncIterator[OpenService]:
-    """Opens services of a kind on demand and closes them all."""
+    """Yield a function that opens services of this kind; close the services at the end."""
     network = MemoryNetwork()
     opened: list[RpcService] = []
 

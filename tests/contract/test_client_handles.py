@@ -49,7 +49,7 @@ async def test_a_graph_is_submitted_and_followed() -> None:
         assert [details.status for details in seen] == [JobStatus.FAILED]
 
 
-async def test_a_graph_is_submitted_and_followed_with_an_event_loop() -> None:
+async def test_a_graph_is_submitted_and_followed_with_the_async_client() -> None:
     async with Master().serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.submit(new_graph())
         assert job.id == NEW
@@ -86,11 +86,11 @@ async def test_a_notebook_shows_state_and_progress() -> None:
 
 
 class Notebook:
-    """Stands for IPython in a notebook and records what it shows."""
+    """A stand-in for IPython that records what a notebook displays."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shown: list[str] = []
-        self.twice = asyncio.Event()
+        self.updated = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         module = ModuleType("IPython.display")
         module.HTML = lambda text: text  # type: ignore[attr-defined]
@@ -105,8 +105,8 @@ class Notebook:
 
     def update(self, text: str) -> None:
         self.shown.append(text)
-        # The blocking client is in another thread.
-        self._loop.call_soon_threadsafe(self.twice.set)
+        # The blocking client runs in another thread.
+        self._loop.call_soon_threadsafe(self.updated.set)
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])
@@ -121,24 +121,24 @@ async def test_a_widget_follows_a_job_until_its_end(
         else:
             following = stoker.connect(url).job(RUNNING).show
             showing = asyncio.create_task(asyncio.to_thread(following))
-        await asyncio.wait_for(notebook.twice.wait(), 30)
+        await asyncio.wait_for(notebook.updated.wait(), 30)
         master.dispatcher.set_status(RUNNING, JobStatus.FINISHED)
         assert await asyncio.wait_for(showing, 30) is JobStatus.FINISHED
     assert "RUNNING" in notebook.shown[0]
     assert "FINISHED" in notebook.shown[-1]
 
 
-class Saving(DispatcherInMemory):
-    """Completes savepoints at once."""
+class InstantSavepoints(DispatcherInMemory):
+    """A dispatcher whose savepoints complete at once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[SavepointRequest] = []
+        self.requests: list[SavepointRequest] = []
 
     async def trigger_savepoint(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest
     ) -> None:
-        self.asked.append(request)
+        self.requests.append(request)
 
     async def savepoint_status(
         self, job_id: JobId, trigger_id: str, seconds: float
@@ -147,14 +147,14 @@ class Saving(DispatcherInMemory):
 
 
 async def test_a_job_takes_a_savepoint_and_is_stopped() -> None:
-    saving = Saving()
-    async with Master(dispatcher=saving).serving() as url, stoker.connect_async(url) as cluster:
+    dispatcher = InstantSavepoints()
+    async with Master(dispatcher=dispatcher).serving() as url, stoker.connect_async(url) as cluster:
         job = stoker.connect(url).job(RUNNING)
         assert await cluster.job(RUNNING).savepoint("/saved") == "/saved/one"
         assert await cluster.job(RUNNING).stop(limit_seconds=3) == "/saved/one"
         assert await asyncio.to_thread(job.savepoint) == "/saved/one"
         assert await asyncio.to_thread(job.stop, "/saved") == "/saved/one"
-    assert [(each.stop, each.directory, each.limit_seconds) for each in saving.asked] == [
+    assert [(each.stop, each.directory, each.limit_seconds) for each in dispatcher.requests] == [
         (False, "/saved", None),
         (True, None, 3.0),
         (False, None, None),
@@ -162,7 +162,7 @@ async def test_a_job_takes_a_savepoint_and_is_stopped() -> None:
     ]
 
 
-async def test_sql_is_a_job_without_a_file() -> None:
+async def test_sql_text_is_submitted_without_a_file() -> None:
     master = Master()
     script = "CREATE OR REPLACE TEMP VIEW v AS SELECT 1 AS x; INSERT INTO t SELECT x FROM v"
     graph = load_sql(
@@ -201,7 +201,7 @@ def test_every_name_of_the_client_is_typed() -> None:
             assert untyped == [], (kind, name)
 
 
-def test_a_pipeline_a_file_and_nothing_else_is_a_job(tmp_path: Path) -> None:
+def test_submit_refuses_a_dict_and_a_missing_file(tmp_path: Path) -> None:
     cluster = stoker.connect("http://127.0.0.1:1")
     with pytest.raises(InvalidInput, match="a dict is not a job"):
         cluster.submit({"name": "x"})  # type: ignore[arg-type]
@@ -219,7 +219,7 @@ async def test_a_pipeline_object_is_submitted() -> None:
         assert master.dispatcher.graphs[job.id].name == "renamed"
 
 
-def test_any_script_is_a_job(tmp_path: Path) -> None:
+def test_any_python_script_is_loaded_as_a_job(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate()\n")
     loaded = load(script, arguments=("a", "b"))
@@ -227,7 +227,7 @@ def test_any_script_is_a_job(tmp_path: Path) -> None:
     assert [path.name for path in loaded.files_by_hash.values()] == ["script.py"]
 
 
-async def test_demands_of_submit_override_those_of_the_job() -> None:
+async def test_arguments_of_submit_override_the_settings_of_the_job() -> None:
     master = Master()
     async with master.serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.submit(new_graph(), queue="nightly", priority=7)
@@ -242,7 +242,9 @@ async def test_demands_of_submit_override_those_of_the_job() -> None:
         handle.submit(new_graph(), queues="nightly")  # type: ignore[call-arg]
 
 
-def test_the_masters_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_masters_and_the_token_are_read_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("STOKER_MASTER", "http://elsewhere:1")
     monkeypatch.setenv("STOKER_CLIENT_TOKEN", "stk_a_b")
     client = stoker.connect().client

@@ -1,4 +1,4 @@
-"""The contract of coordinators. A new driver joins with one more branch in `open_sessions`."""
+"""The contract of Coordinator. A new driver needs one more branch in `open_session`."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
 
 OpenSession = Callable[..., Awaitable[Coordinator]]
-NOTICED_WITHIN = 2.0
+NOTICE_SECONDS = 2.0
 
 
 @pytest.fixture(params=["memory", "embedded", "zookeeper"])
@@ -65,8 +65,8 @@ async def other(open_session: OpenSession) -> Coordinator:
     return await open_session()
 
 
-async def fires(watch: Watch) -> None:
-    async with asyncio.timeout(NOTICED_WITHIN):
+async def wait_until_fired(watch: Watch) -> None:
+    async with asyncio.timeout(NOTICE_SECONDS):
         await watch.wait()
 
 
@@ -141,7 +141,7 @@ async def test_a_transaction_with_a_failing_operation_changes_nothing(
     assert await one.read("c") is None
 
 
-async def test_ops_of_a_transaction_see_those_before_them(one: Coordinator):
+async def test_operations_of_a_transaction_see_the_effects_of_earlier_ones(one: Coordinator):
     await one.commit([Create("a", b"")])
     ops = [Delete("a", 0), Create("a", b"x"), Put("a", b"y", 0), Check("a", 1), Create("b", b"")]
     assert await one.commit(ops) == [-1, 0, 1, 1, 0]
@@ -165,7 +165,7 @@ async def test_children_are_the_next_parts_of_the_keys_below(one: Coordinator):
     assert await one.children("jobs/a") == []
 
 
-async def test_a_key_with_a_value_has_nothing_below(one: Coordinator):
+async def test_a_key_with_a_value_has_no_keys_below(one: Coordinator):
     await one.commit([Create("a", b""), Create("b/c", b"")])
     with pytest.raises(InvalidInput):
         await one.commit([Create("a/below", b"")])
@@ -181,7 +181,7 @@ async def test_a_malformed_key_is_refused(one: Coordinator, key: str):
         await one.read(key)
 
 
-async def test_values_of_half_a_mebibyte_are_kept_and_greater_ones_refused(one: Coordinator):
+async def test_values_up_to_half_a_mebibyte_are_kept_and_larger_ones_refused(one: Coordinator):
     await one.commit([Create("a", b"x" * 512 * 1024)])
     with pytest.raises(TooLarge, match="storage"):
         await one.commit([Put("a", b"x" * (512 * 1024 + 1))])
@@ -195,14 +195,14 @@ async def test_a_watch_fires_at_each_kind_of_change(one: Coordinator, other: Coo
         watch = Watch()
         await one.read("a", watch=watch)
         await other.commit([op])
-        await fires(watch)
+        await wait_until_fired(watch)
 
 
-async def test_a_watch_fires_at_the_own_change(one: Coordinator):
+async def test_a_watch_fires_at_a_change_by_its_own_session(one: Coordinator):
     watch = Watch()
     await one.read("a", watch=watch)
     await one.commit([Create("a", b"")])
-    await fires(watch)
+    await wait_until_fired(watch)
 
 
 async def test_a_watch_notices_a_key_that_was_deleted_and_created_again(
@@ -212,15 +212,15 @@ async def test_a_watch_notices_a_key_that_was_deleted_and_created_again(
     watch = Watch()
     await one.read("a", watch=watch)
     await other.commit([Delete("a"), Create("a", b"")])
-    await fires(watch)
+    await wait_until_fired(watch)
 
 
 async def test_a_watch_fires_only_for_its_key(one: Coordinator, other: Coordinator):
-    watch, of_another = Watch(), Watch()
+    watch, other_watch = Watch(), Watch()
     await one.read("a", watch=watch)
-    await one.read("b", watch=of_another)
+    await one.read("b", watch=other_watch)
     await other.commit([Create("b", b""), Create("a0", b""), Create("a/b", b"")])
-    await fires(of_another)
+    await wait_until_fired(other_watch)
     assert not watch.has_fired
 
 
@@ -231,7 +231,7 @@ async def test_a_watch_of_children_fires_when_they_come_and_go(
         watch = Watch()
         await one.children("jobs", watch=watch)
         await other.commit([op])
-        await fires(watch)
+        await wait_until_fired(watch)
 
 
 async def test_a_watch_of_children_does_not_fire_when_a_value_changes(
@@ -242,7 +242,7 @@ async def test_a_watch_of_children_does_not_fire_when_a_value_changes(
     await one.children("jobs", watch=of_children)
     await one.read("jobs/a", watch=of_value)
     await other.commit([Put("jobs/a", b"new")])
-    await fires(of_value)
+    await wait_until_fired(of_value)
     assert not of_children.has_fired
 
 
@@ -266,8 +266,8 @@ async def test_closing_removes_the_ephemeral_keys_and_no_others(
     await one.commit([Create("group/mine", b"", ephemeral=True)])
     assert await other.children("group", watch=of_children) == ["mine"]
     await one.close()
-    await fires(watch)
-    await fires(of_children)
+    await wait_until_fired(watch)
+    await wait_until_fired(of_children)
     assert await other.read("mine") is None
     assert await other.children("group") == []
     assert await other.read("kept") is not None
@@ -286,7 +286,7 @@ async def test_an_ephemeral_key_of_another_session_can_be_replaced(
     assert (found.value, found.owner) == (b"other", other.session)
 
 
-async def test_a_closed_session_is_lost_and_does_nothing_more(one: Coordinator):
+async def test_a_closed_session_is_lost_and_refuses_further_calls(one: Coordinator):
     waiting = asyncio.ensure_future(one.wait_for_state_other_than(ConnectionState.CONNECTED))
     watch = Watch()
     await one.read("a", watch=watch)
@@ -305,7 +305,7 @@ async def test_an_abandoned_watch_does_no_harm(one: Coordinator, other: Coordina
     watch = Watch()
     await one.read("b", watch=watch)
     await other.commit([Create("b", b"")])
-    await fires(watch)
+    await wait_until_fired(watch)
 
 
 async def test_many_writers_lose_no_update(open_session: OpenSession):
@@ -354,7 +354,7 @@ async def test_an_auto_renewing_coordinator_does_everything_but_own_ephemeral_ke
 
 
 @pytest.mark.parametrize("url", ["nosuch://host", "directory", "embedded://relative", ""])
-async def test_a_bad_url_is_explained(url: str):
+async def test_a_bad_url_is_refused_with_an_explanation(url: str):
     with pytest.raises(InvalidOption, match="embedded://"):
         await open_coordinator(url, ids=Ids())
 
@@ -392,7 +392,7 @@ async def test_the_end_of_a_killed_process_is_noticed_at_once(tmp_path: Path):
         loop = asyncio.get_running_loop()
         child.send_signal(signal.SIGKILL)
         killed = loop.time()
-        await fires(watch)
+        await wait_until_fired(watch)
         assert loop.time() - killed < 1.0  # 0.1 s on a quiet machine
     finally:
         if child.returncode is None:

@@ -33,9 +33,9 @@ sessions = st.integers(0, 1)
 
 
 class TwoDrivers(RuleBasedStateMachine):
-    """The driver in memory and the one at the URL.
+    """Runs the same operations on the driver in memory and on the driver at the URL.
 
-    Only the one in memory never fires a watch without a change.
+    The ZooKeeper driver may also fire a watch without a change.
     """
 
     def __init__(self, url: str) -> None:
@@ -55,12 +55,12 @@ class TwoDrivers(RuleBasedStateMachine):
     async def open_real(self) -> Coordinator:
         return await open_coordinator(self.url, ids=self.ids)
 
-    async def up_to_date(self, session: int) -> Coordinator:
+    async def synced(self, session: int) -> Coordinator:
         await self.real[session].sync()
         return self.real[session]
 
-    def plain(self, session: int, found: Versioned | None) -> object:
-        """The result of a read, with owners given by their position in the lists."""
+    def comparable(self, session: int, found: Versioned | None) -> object:
+        """The result of a read, with the position of the owning session instead of its id."""
         if found is None:
             return None
         owners = {
@@ -84,9 +84,9 @@ class TwoDrivers(RuleBasedStateMachine):
 
     @rule(session=sessions, key=keys)
     def read(self, session: int, key: str) -> None:
-        expected = self.plain(session, self.run(self.memory[session].read(key)))
-        real = self.run(self.up_to_date(session))
-        assert self.plain(session, self.run(real.read(key))) == expected
+        expected = self.comparable(session, self.run(self.memory[session].read(key)))
+        real = self.run(self.synced(session))
+        assert self.comparable(session, self.run(real.read(key))) == expected
 
     @rule(session=sessions, key=keys)
     def children(self, session: int, key: str) -> None:
@@ -95,11 +95,11 @@ class TwoDrivers(RuleBasedStateMachine):
 
     @rule(session=sessions, key=keys, of_children=st.booleans())
     def watch(self, session: int, key: str, of_children: bool) -> None:
-        self.run(self.up_to_date(session))
+        self.run(self.synced(session))
         pair = (Watch(), Watch())
         for driver, watch in zip((self.memory, self.real), pair, strict=True):
-            look = driver[session].children if of_children else driver[session].read
-            self.run(look(key, watch=watch))
+            read = driver[session].children if of_children else driver[session].read
+            self.run(read(key, watch=watch))
         self.watches.append(pair)
 
     @rule(session=sessions)

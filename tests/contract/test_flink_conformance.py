@@ -71,7 +71,7 @@ def test_every_operation_of_flink_is_classified_and_has_a_handler() -> None:
 
 
 @pytest.mark.parametrize("operation", gets(), ids=lambda each: each.path)
-async def test_an_answer_has_the_fields_and_types_of_flinks(
+async def test_an_answer_has_the_fields_and_types_of_flinks_answer(
     operation: flink_facts.Operation,
 ) -> None:
     async with streaming_master().in_process() as http:
@@ -132,7 +132,7 @@ def check(answer: httpx.Response, operation: flink_facts.Operation) -> None:
         ("GET", "/taskmanagers/nope", None, 404),
     ],
 )
-async def test_the_status_is_the_one_that_flink_gives(
+async def test_the_status_code_is_that_of_flink(
     method: str, path: str, body: Any, status: int
 ) -> None:
     """Where Flink answers 500 for an unknown object, Stoker answers 404 (RM-13)."""
@@ -171,7 +171,7 @@ async def test_metrics_can_be_selected_and_aggregated() -> None:
         ("GET /a 200\n  b map !\n  b.* whole !", {"b": {"x": 1, "y": "z"}}, 1),
     ],
 )
-def test_the_comparison_sees_every_difference(text: str, answer: Any, faults: int) -> None:
+def test_the_comparison_finds_every_difference(text: str, answer: Any, faults: int) -> None:
     operation = flink_facts.read_table(text)[0]
     assert len(flink_facts.differences(answer, operation)) == faults
 
@@ -184,7 +184,7 @@ def test_the_comparison_sees_every_difference(text: str, answer: Any, faults: in
         ({"at": 0, "duration": 1_000_000_000_000, "s": {"RUNNING": 5}}, 2),
     ],
 )
-def test_times_and_durations_are_distinguished_by_their_size(answer: Any, faults: int) -> None:
+def test_times_and_durations_of_the_wrong_magnitude_are_found(answer: Any, faults: int) -> None:
     text = "GET /a 200\n  at whole ! ms\n  duration whole ! ms\n  s map !\n  s.* whole ! ms"
     operation = flink_facts.read_table(text)[0]
     found = flink_facts.misplaced_moments(answer, operation, 1_000_000_000_000, 3_600_000)

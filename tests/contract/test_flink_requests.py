@@ -1,4 +1,4 @@
-"""Requests that change something, and requests for their status: answers have Flink's form."""
+"""Requests that change something, and requests for their status, get answers in Flink's form."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,13 +25,13 @@ from stoker.rest.programs import handlers as program_handlers
 from stoker.rest.programs.runs import CompiledProgram
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, STREAM, new_graph, streaming_details
-from unit.rest.control.test_savepoints import Saving
+from unit.rest.control.test_savepoints import SavepointDispatcher
 
 FACTS = {(each.method, each.path): each for each in flink_facts.read_table()}
 TRIGGER = "7" * 32
 DONE = SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
 LOST = SavepointStatus(done=True, error="SavepointFailed", message="the disk is full")
-UNDONE = SavepointStatus(done=False)
+PENDING = SavepointStatus(done=False)
 EXERCISED = {
     "POST /applications/{applicationid}/cancel",
     "DELETE /cluster",
@@ -85,7 +85,7 @@ def test_every_request_that_changes_something_is_exercised_here() -> None:
 async def test_the_answer_to_a_change_has_flinks_form(
     master: Master, method: str, path: str, body: Any
 ) -> None:
-    Saving(master, DONE)
+    SavepointDispatcher(master, DONE)
     async with master.in_process() as http:
         answer = await http.request(method, concrete(path, STREAM), json=body)
         check(answer, FACTS[method, path])
@@ -109,7 +109,7 @@ async def completed(http: httpx.AsyncClient, template: str, path: str) -> Any:
 async def test_the_status_of_a_savepoint_has_flinks_form_before_and_after_its_end(
     master: Master, request_path: str, outcome: SavepointStatus
 ) -> None:
-    saving = Saving(master, UNDONE)
+    saving = SavepointDispatcher(master, PENDING)
     path, template = f"/jobs/{STREAM}/savepoints", "/jobs/{jobid}/savepoints/{triggerid}"
     async with master.in_process() as http:
         begun = await http.post(f"/jobs/{STREAM}/{request_path}", json={"triggerId": TRIGGER})
@@ -123,7 +123,7 @@ async def test_the_status_of_a_savepoint_has_flinks_form_before_and_after_its_en
 
 
 async def test_an_impossible_savepoint_is_refused_at_once(master: Master) -> None:
-    Saving(master, CannotTakeSavepoint("it is no streaming job"))
+    SavepointDispatcher(master, CannotTakeSavepoint("it is no streaming job"))
     async with master.in_process() as http:
         refused = await http.post(f"/jobs/{RUNNING}/savepoints", json={"triggerId": TRIGGER})
         unknown = await http.get(f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
@@ -134,7 +134,7 @@ async def test_an_impossible_savepoint_is_refused_at_once(master: Master) -> Non
 async def test_the_status_of_a_disposal_has_flinks_form(
     master: Master, savepoint: str, field: str | None
 ) -> None:
-    Saving(master, DONE)
+    SavepointDispatcher(master, DONE)
     async with master.in_process() as http:
         begun = await http.post("/savepoint-disposal", json={"savepoint-path": savepoint})
         template = "/savepoint-disposal/{triggerid}"
@@ -213,7 +213,7 @@ async def test_a_program_is_uploaded_planned_run_and_deleted_with_answers_in_fli
 
 
 def replacement_of(master: Master, trigger_id: str, **changes: Any) -> Replacement:
-    """The triggered replacement, with these changes."""
+    """The triggered replacement, after these changes are applied to it."""
     known = master.dispatcher.replacements
     known[trigger_id] = msgspec.structs.replace(known[trigger_id], **changes)
     return known[trigger_id]
@@ -261,7 +261,7 @@ async def test_a_change_of_requirements_repartitions_a_streaming_job(master: Mas
 
 
 @pytest.mark.parametrize(
-    ("job", "wanted", "status", "said"),
+    ("job", "wanted", "status", "message"),
     [
         (STREAM, {"big": bounds(0)}, 400, "lowerBound <= upperBound"),
         (STREAM, {"big": bounds(2, lower=3)}, 400, "lowerBound <= upperBound"),
@@ -273,14 +273,14 @@ async def test_a_change_of_requirements_repartitions_a_streaming_job(master: Mas
     ],
 )
 async def test_impossible_requirements_are_refused_with_the_reason(
-    master: Master, job: JobId, wanted: dict[str, Any], status: int, said: str
+    master: Master, job: JobId, wanted: dict[str, Any], status: int, message: str
 ) -> None:
     """Shows DISP-26."""
     body = {vertex_hex_id(job, name): each for name, each in wanted.items()}
     async with master.in_process() as http:
         answer = await http.put(f"/jobs/{job}/resource-requirements", json=body)
     assert answer.status_code == status
-    assert said in answer.json()["errors"][0]
+    assert message in answer.json()["errors"][0]
     assert master.dispatcher.replacements == {}
 
 
@@ -296,7 +296,7 @@ async def test_a_job_that_configures_its_own_parallelism_is_not_rescaled(master:
     assert refused.status_code == 409
 
 
-async def test_a_data_set_never_exists(master: Master) -> None:
+async def test_a_data_set_is_never_found(master: Master) -> None:
     async with master.in_process() as http:
         deleted = await http.delete(f"/datasets/{TRIGGER}")
     assert deleted.status_code == 404

@@ -1,4 +1,4 @@
-"""The contract of providers, on every implementation."""
+"""The contract of Provider, run on every implementation."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ STUBBORN = [
     sys.executable,
     "-c",
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    "print('deaf', flush=True); time.sleep(600)",
+    "print('ready', flush=True); time.sleep(600)",
 ]
 
 
@@ -44,7 +44,7 @@ def local(folder: Path, command: list[str] | None = None, **more: float) -> Loca
 
 
 @asynccontextmanager
-async def opened(kind: str, folder: Path) -> AsyncIterator[Provider]:
+async def open_provider(kind: str, folder: Path) -> AsyncIterator[Provider]:
     if kind == "standalone":
         yield StandaloneProvider()
     else:
@@ -61,21 +61,21 @@ def pid_of(provider: LocalProcessProvider, resource_id: ResourceId) -> int:
     return provider._children[resource_id].process.pid
 
 
-def is_there(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-# Both
+# Every provider
 
 
 async def test_a_provider_never_exceeds_its_limit_and_raises_a_conflict(
     kind: str, tmp_path: Path
 ) -> None:
     """Shows SM-13."""
-    async with opened(kind, tmp_path) as provider:
+    async with open_provider(kind, tmp_path) as provider:
         started = [await provider.start() for _ in range(provider.limit)]
         assert provider.alive() == tuple(started)
         with pytest.raises(Conflict):
@@ -85,25 +85,25 @@ async def test_a_provider_never_exceeds_its_limit_and_raises_a_conflict(
 async def test_a_provider_has_an_offer_exactly_when_it_can_start_executors(
     kind: str, tmp_path: Path
 ) -> None:
-    async with opened(kind, tmp_path) as provider:
+    async with open_provider(kind, tmp_path) as provider:
         assert (provider.offer is not None) == (provider.limit > 0)
 
 
 async def test_stopping_an_unknown_executor_is_harmless(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as provider:
+    async with open_provider(kind, tmp_path) as provider:
         await provider.stop(ResourceId("nobody"))
         assert provider.alive() == ()
 
 
 async def test_a_running_executor_is_not_reported_as_ended(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as provider:
+    async with open_provider(kind, tmp_path) as provider:
         waiting = asyncio.create_task(provider.next_end())
         await asyncio.sleep(0)
         assert not waiting.done()
         waiting.cancel()
 
 
-# Those that start something
+# Providers that start processes
 
 
 async def test_a_stopped_executor_is_reported_once_and_frees_its_place(tmp_path: Path) -> None:
@@ -111,14 +111,14 @@ async def test_a_stopped_executor_is_reported_once_and_frees_its_place(tmp_path:
         one, other = await provider.start(), await provider.start()
         pid = pid_of(provider, one)
         await provider.stop(one)
-        assert not is_there(pid)
+        assert not is_alive(pid)
         assert provider.alive() == (other,)
         assert (await provider.next_end()).resource_id == one
         await provider.stop(one)
         assert await provider.start() not in (one, other)
 
 
-async def test_a_death_is_reported_with_its_reason(tmp_path: Path) -> None:
+async def test_the_death_of_an_executor_is_reported_with_its_reason(tmp_path: Path) -> None:
     """Shows RM-18."""
     async with local(tmp_path) as provider:
         victim = await provider.start()
@@ -152,18 +152,18 @@ async def test_a_command_that_cannot_be_started_raises(tmp_path: Path) -> None:
 
 async def test_an_executor_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     async with local(tmp_path, STUBBORN, grace=0.2) as provider:
-        deaf = await provider.start()
-        pid = pid_of(provider, deaf)
-        log = provider.log_dir / f"{deaf}.log"
-        await asyncio.to_thread(wait_until, lambda: "deaf" in log.read_text())
-        await provider.stop(deaf)
-        assert not is_there(pid)
+        stubborn = await provider.start()
+        pid = pid_of(provider, stubborn)
+        log = provider.log_dir / f"{stubborn}.log"
+        await asyncio.to_thread(wait_until, lambda: "ready" in log.read_text())
+        await provider.stop(stubborn)
+        assert not is_alive(pid)
 
 
 async def test_no_process_is_left_when_the_provider_closes(tmp_path: Path) -> None:
     async with local(tmp_path) as provider:
         pids = [pid_of(provider, await provider.start()) for _ in range(LIMIT)]
-    assert not any(is_there(pid) for pid in pids)
+    assert not any(is_alive(pid) for pid in pids)
     with pytest.raises(Conflict):
         await provider.start()
 
@@ -201,6 +201,6 @@ async def test_no_process_is_left_when_the_process_of_the_provider_is_killed(
     ) as master:
         assert master.stdout is not None
         pid = int(await asyncio.to_thread(master.stdout.readline))
-        assert is_there(pid)
+        assert is_alive(pid)
         master.kill()
-    wait_until(lambda: not is_there(pid))
+    wait_until(lambda: not is_alive(pid))

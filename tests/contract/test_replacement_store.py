@@ -1,4 +1,4 @@
-"""The contract of the store of replacements, on every coordinator and storage."""
+"""The contract of ReplacementStore, run on every coordinator and storage."""
 
 import random
 from collections.abc import AsyncIterator
@@ -27,20 +27,20 @@ OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
 
 
 @dataclass
-class World:
+class Backend:
     coordinator: Coordinator
     storage: Storage
     ids: Ids
 
     async def store(self) -> ReplacementStore:
-        """The store of a leader that has just won."""
+        """The store of a leader that was just elected."""
         return ReplacementStore(
             await seize_leadership(self.coordinator, ids=self.ids), self.storage
         )
 
 
 @pytest.fixture(params=["memory", "embedded", "zookeeper"])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
     ids = Ids(random.Random(3))
     if request.param == "memory":
         coordinator: Coordinator = MemoryCoordination().session()
@@ -51,7 +51,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             url = request.getfixturevalue("zookeeper_url")
         coordinator = await open_coordinator(url, ids=ids)
         storage = open_storage(str(tmp_path / "storage"))
-    yield World(coordinator, storage, ids)
+    yield Backend(coordinator, storage, ids)
     await coordinator.close()
 
 
@@ -75,15 +75,15 @@ def graph() -> JobGraph:
     return build_graph(*build_streaming_vertices(), job_id=NEW, name="clicks")
 
 
-async def test_a_replacement_is_stored_with_its_graph_until_it_is_removed(world: World):
-    store = await world.store()
+async def test_a_replacement_is_stored_with_its_graph_until_it_is_removed(backend: Backend):
+    store = await backend.store()
     await store.create(plan(), graph())
     with pytest.raises(KeyExists):
         await store.create(msgspec.structs.replace(plan(), order="1"), graph())
     following = msgspec.structs.replace(plan(), phase=ReplacementPhase.STARTING, savepoint="/s")
     await store.put(following)
     await store.create(plan("e" * 32), None)
-    later = await world.store()
+    later = await backend.store()
     assert sorted(await later.all(), key=lambda each: each.trigger_id) == [
         following,
         plan("e" * 32),
@@ -96,19 +96,19 @@ async def test_a_replacement_is_stored_with_its_graph_until_it_is_removed(world:
         await later.graph(following)
 
 
-async def test_a_previous_leader_neither_begins_nor_continues_a_replacement(world: World):
-    former = await world.store()
+async def test_a_previous_leader_neither_begins_nor_continues_a_replacement(backend: Backend):
+    former = await backend.store()
     await former.create(plan(), graph())
-    await world.store()
+    await backend.store()
     with pytest.raises(LeadershipLost):
         await former.put(msgspec.structs.replace(plan(), phase=ReplacementPhase.STARTING))
     with pytest.raises(LeadershipLost):
         await former.create(plan("e" * 32), None)
-    assert await (await world.store()).all() == [plan()]
+    assert await (await backend.store()).all() == [plan()]
 
 
-async def test_an_unreadable_replacement_record_harms_no_other(world: World):
-    store = await world.store()
+async def test_an_unreadable_replacement_record_harms_no_other(backend: Backend):
+    store = await backend.store()
     await store.create(plan(), graph())
-    await world.coordinator.commit([Create(keys.replacement(OLD, "f" * 32), b"{")])
+    await backend.coordinator.commit([Create(keys.replacement(OLD, "f" * 32), b"{")])
     assert await store.all() == [plan()]

@@ -1,4 +1,4 @@
-"""Both clients against servers that want a token, speak TLS, or ask for a certificate."""
+"""Both clients against servers that require a token, TLS, or a client certificate."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,27 +34,27 @@ def tokens(tmp_path: Path) -> TokenFile:
     return file
 
 
-def holding(role: Role, options: ClientOptions = QUICK) -> ClientOptions:
+def with_token_of(role: Role, options: ClientOptions = QUICK) -> ClientOptions:
     return replace(options, token=text_of(role.value, "secret"))
 
 
-async def test_a_token_opens_what_its_role_allows(kind: str, tokens: TokenFile) -> None:
+async def test_a_token_permits_what_its_role_allows(kind: str, tokens: TokenFile) -> None:
     async with Master(tokens=tokens).serving() as url:
-        async with client(kind, url) as nobody:
+        async with client(kind, url) as anonymous:
             with pytest.raises(AccessDenied, match="requires a token"):
-                await nobody.jobs()
-        async with client(kind, url, holding(Role.READ)) as reader:
+                await anonymous.jobs()
+        async with client(kind, url, with_token_of(Role.READ)) as reader:
             assert await reader.status(RUNNING) is JobStatus.RUNNING
             with pytest.raises(AccessDenied, match="has the role read"):
                 await reader.cancel(RUNNING)
-        async with client(kind, url, holding(Role.OPERATE)) as operator:
+        async with client(kind, url, with_token_of(Role.OPERATE)) as operator:
             await operator.cancel(RUNNING)
 
 
 async def test_a_revoked_token_is_refused_at_once(kind: str, tokens: TokenFile) -> None:
     async with (
         Master(tokens=tokens).serving() as url,
-        client(kind, url, holding(Role.READ)) as reader,
+        client(kind, url, with_token_of(Role.READ)) as reader,
     ):
         await reader.jobs()
         tokens.revoke("read")
@@ -62,18 +62,18 @@ async def test_a_revoked_token_is_refused_at_once(kind: str, tokens: TokenFile) 
             await reader.jobs()
 
 
-async def test_a_standby_passes_the_token_on(kind: str, tokens: TokenFile) -> None:
+async def test_a_standby_forwards_the_token(kind: str, tokens: TokenFile) -> None:
     async with (
         Master(tokens=tokens, tls=OURS).serving() as leader,
         Master(tokens=tokens, tls=OURS, leading=False, leader=leader).serving() as standby,
-        client(kind, standby, holding(Role.READ, TRUSTING)) as reader,
+        client(kind, standby, with_token_of(Role.READ, TRUSTING)) as reader,
     ):
         assert await reader.status(RUNNING) is JobStatus.RUNNING
         with pytest.raises(AccessDenied):
             await reader.cancel(RUNNING)
 
 
-async def test_a_server_that_others_can_reach_needs_tokens(tokens: TokenFile) -> None:
+async def test_a_server_that_other_machines_can_reach_needs_tokens(tokens: TokenFile) -> None:
     options = RestOptions(bind_address="0.0.0.0", bind_port="0")
     with pytest.raises(InvalidOption, match=r"rest\.bind-address 0\.0\.0\.0 can be reached"):
         async with Master(options=options).serving():
@@ -88,14 +88,14 @@ async def test_calls_over_tls_are_answered(kind: str) -> None:
         assert await stoker.status(RUNNING) is JobStatus.RUNNING
 
 
-async def test_a_server_of_a_foreign_authority_is_not_trusted(kind: str) -> None:
+async def test_a_server_certificate_of_a_foreign_authority_is_not_trusted(kind: str) -> None:
     foreign = authority("foreign").material
     async with Master(tls=foreign).serving() as url, client(kind, url, TRUSTING) as stoker:
         with pytest.raises(InvalidOption, match=r"TLS handshake .* client\.ssl\.authorities"):
             await stoker.jobs()
 
 
-async def test_clear_text_to_a_server_with_tls_ends_soon(kind: str) -> None:
+async def test_plain_http_to_a_tls_server_fails_soon(kind: str) -> None:
     async with Master(tls=OURS).serving() as url:
         clear = url.replace("https://", "http://")
         async with client(kind, clear, TRUSTING) as stoker:
@@ -103,7 +103,7 @@ async def test_clear_text_to_a_server_with_tls_ends_soon(kind: str) -> None:
                 await stoker.jobs()
 
 
-async def test_a_certificate_is_asked_for_and_checked(kind: str) -> None:
+async def test_a_client_certificate_is_required_and_checked(kind: str) -> None:
     async with Master(tls=OURS, asks_for_certificates=True).serving() as url:
         known = replace(TRUSTING, certificate=OURS.certificate, key=OURS.key)
         async with client(kind, url, known) as stoker:

@@ -51,7 +51,7 @@ QUICK = ClientOptions(retries=2, retry_delay=timedelta(seconds=7))
 
 
 class InThread:
-    """The blocking client with the surface of the async one."""
+    """The blocking client with the methods of the async one; each call runs in a thread."""
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client
@@ -61,8 +61,8 @@ class InThread:
         return lambda *args, **kwargs: asyncio.to_thread(method, *args, **kwargs)
 
 
-class Naps:
-    """Counts pauses instead of making them."""
+class Pauses:
+    """Records pauses instead of making them."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.seconds: list[float] = []
@@ -72,7 +72,7 @@ class Naps:
         self.seconds.append(seconds)
         self._then()
 
-    async def awaited(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         self(seconds)
 
 
@@ -83,14 +83,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def client(
-    kind: str, url: str, options: ClientOptions = QUICK, naps: Naps | None = None
+    kind: str, url: str, options: ClientOptions = QUICK, pauses: Pauses | None = None
 ) -> AsyncIterator[Any]:
-    naps = naps or Naps()
+    pauses = pauses or Pauses()
     if kind == "blocking":
-        with BlockingClient(url, options, sleep=naps) as blocking:
+        with BlockingClient(url, options, sleep=pauses) as blocking:
             yield InThread(blocking)
     else:
-        async with AsyncClient(url, options, sleep=naps.awaited) as awaiting:
+        async with AsyncClient(url, options, sleep=pauses.sleep) as awaiting:
             yield awaiting
 
 
@@ -111,7 +111,7 @@ def test_both_clients_have_the_same_surface() -> None:
     assert surface(BlockingClient) == surface(AsyncClient)
 
 
-async def test_every_question_is_answered(kind: str) -> None:
+async def test_every_query_is_answered(kind: str) -> None:
     async with Master().serving() as url, client(kind, url) as stoker:
         assert [job.jid for job in await stoker.jobs()][:2] == [RUNNING, FINISHED]
         assert (await stoker.job(RUNNING)).regions[0].current.progress.tasks_done == 2
@@ -178,7 +178,7 @@ async def test_a_missing_or_changed_file_is_noticed_before_anything_is_sent(
             await stoker.submit(graph, {artifact.sha256: changed})
 
 
-async def test_an_end_is_awaited_through_a_change_of_leader(kind: str) -> None:
+async def test_a_wait_for_the_end_of_a_job_survives_a_change_of_leader(kind: str) -> None:
     """REST-26"""
     master = Master()
     seen = []
@@ -194,7 +194,7 @@ async def test_an_end_is_awaited_through_a_change_of_leader(kind: str) -> None:
     assert seen == [JobStatus.RUNNING, JobStatus.SUSPENDED, JobStatus.RUNNING]
 
 
-async def test_who_waits_for_the_end_alone_hears_of_nothing_before_it(kind: str) -> None:
+async def test_a_wait_without_a_callback_returns_only_at_the_end_of_the_job(kind: str) -> None:
     master = Master()
     async with master.serving() as url, client(kind, url) as stoker:
         waiting = asyncio.create_task(stoker.wait(RUNNING))
@@ -205,9 +205,9 @@ async def test_who_waits_for_the_end_alone_hears_of_nothing_before_it(kind: str)
         assert await waiting is JobStatus.FINISHED
 
 
-async def test_errors_arrive_with_their_kind_and_words(kind: str) -> None:
-    naps = Naps()
-    async with Master().serving() as url, client(kind, url, naps=naps) as stoker:
+async def test_errors_arrive_with_their_type_and_message(kind: str) -> None:
+    pauses = Pauses()
+    async with Master().serving() as url, client(kind, url, pauses=pauses) as stoker:
         with pytest.raises(NotFound, match=f"no job with id {UNKNOWN}"):
             await stoker.job(UNKNOWN)
         with pytest.raises(Conflict, match="has ended as FINISHED"):
@@ -216,20 +216,20 @@ async def test_errors_arrive_with_their_kind_and_words(kind: str) -> None:
             await stoker.status("x/../y")
         with pytest.raises(InvalidInput, match="the graph has no sink"):
             await stoker.submit(new_graph(vertices=()))
-    assert naps.seconds == []
+    assert pauses.seconds == []
 
 
-async def test_nobody_there_is_explained_after_the_retries(kind: str) -> None:
+async def test_an_unreachable_master_is_explained_after_the_retries(kind: str) -> None:
     """REST-25"""
-    naps = Naps()
+    pauses = Pauses()
     url = unused_url()
-    async with client(kind, url, naps=naps) as stoker:
+    async with client(kind, url, pauses=pauses) as stoker:
         with pytest.raises(Unavailable) as raised:
             await stoker.jobs()
     message = str(raised.value)
     assert f"cannot reach a Stoker master at {url}: connection refused" in message
     assert "is it running? (stoker cluster up)" in message
-    assert naps.seconds == [7.0, 7.0]
+    assert pauses.seconds == [7.0, 7.0]
 
 
 async def test_a_call_is_repeated_until_there_is_a_leader(kind: str) -> None:
@@ -240,32 +240,32 @@ async def test_a_call_is_repeated_until_there_is_a_leader(kind: str) -> None:
     def elect() -> None:
         master.dispatcher.refusal = None
 
-    naps = Naps(then=elect)
-    async with master.serving() as url, client(kind, url, naps=naps) as stoker:
+    pauses = Pauses(then=elect)
+    async with master.serving() as url, client(kind, url, pauses=pauses) as stoker:
         assert len(await stoker.jobs()) == 4
-    assert naps.seconds == [7.0]
+    assert pauses.seconds == [7.0]
 
 
-async def test_no_leader_for_too_long_is_told_in_the_servers_words(kind: str) -> None:
+async def test_a_lasting_lack_of_a_leader_is_reported_with_the_servers_message(kind: str) -> None:
     """REST-25"""
     async with Master(leading=False).serving() as url, client(kind, url) as stoker:
         with pytest.raises(Unavailable, match="no master leads at the moment"):
             await stoker.overview()
 
 
-async def test_the_next_master_is_asked_without_a_pause(kind: str) -> None:
-    naps = Naps()
+async def test_the_next_master_is_tried_without_a_pause(kind: str) -> None:
+    pauses = Pauses()
     async with (
         Master().serving() as url,
-        client(kind, f"{unused_url()},{url}", naps=naps) as stoker,
+        client(kind, f"{unused_url()},{url}", pauses=pauses) as stoker,
     ):
         assert len(await stoker.jobs()) == 4
         assert len(await stoker.jobs()) == 4
-    assert set(naps.seconds) <= {0.0}
-    assert len(naps.seconds) == 1
+    assert set(pauses.seconds) <= {0.0}
+    assert len(pauses.seconds) == 1
 
 
-async def test_an_upload_above_the_limit_is_told_with_the_option_to_raise(
+async def test_an_upload_above_the_limit_fails_and_names_the_option_to_raise(
     kind: str, tmp_path: Path
 ) -> None:
     """REST-04"""
@@ -280,7 +280,7 @@ async def test_an_upload_above_the_limit_is_told_with_the_option_to_raise(
             await stoker.submit(new_graph(artifacts=(artifact,)), {digest: file})
 
 
-async def test_an_answer_above_the_limit_is_told_with_the_option_to_raise(kind: str) -> None:
+async def test_an_answer_above_the_limit_fails_and_names_the_option_to_raise(kind: str) -> None:
     """REST-04"""
     options = ClientOptions(max_content_length=ByteSize(100))
     async with Master().serving() as url, client(kind, url, options) as stoker:
@@ -307,25 +307,25 @@ async def test_a_savepoint_is_shown(kind: str, tmp_path: Path) -> None:
     assert (shown.manifest, shown.size_bytes) == (manifest, 7)
 
 
-async def test_a_savepoint_is_waited_for_and_not_for_ever(kind: str) -> None:
+async def test_a_client_waits_for_a_savepoint_until_its_operation_timeout(kind: str) -> None:
     dispatcher = SlowSavepoints()
     options = RestOptions(bind_port="0", shutdown_timeout=timedelta())
     master = Master(dispatcher=dispatcher, options=options)
     impatient = replace(QUICK, operation_timeout=timedelta())
-    naps = Naps()
+    pauses = Pauses()
     async with master.serving() as url:
-        async with client(kind, url, impatient, naps) as stoker:
+        async with client(kind, url, impatient, pauses) as stoker:
             with pytest.raises(CallTimedOut, match=r"raise client\.operation-timeout"):
                 await stoker.savepoint(RUNNING)
-        assert naps.seconds == []
-        done = Naps(then=dispatcher.finish)
-        async with client(kind, url, naps=done) as stoker:
+        assert pauses.seconds == []
+        done = Pauses(then=dispatcher.finish)
+        async with client(kind, url, pauses=done) as stoker:
             assert await stoker.savepoint(RUNNING) == "/savepoints/1"
         assert set(done.seconds) == {OPERATION_POLL_SECONDS}
 
 
 class SlowSavepoints(DispatcherInMemory):
-    """A savepoint is there when the test says so."""
+    """A dispatcher whose savepoints complete when the test calls `finish`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -333,7 +333,7 @@ class SlowSavepoints(DispatcherInMemory):
         self._loop = asyncio.get_running_loop()
 
     def finish(self) -> None:
-        """From any thread: the blocking client has one of its own."""
+        """May be called from any thread: the blocking client runs in a thread of its own."""
         self._loop.call_soon_threadsafe(self.done.set)
 
     async def trigger_savepoint(
@@ -348,7 +348,7 @@ class SlowSavepoints(DispatcherInMemory):
         return SavepointStatus(done=True, taken=SavepointTaken(path="/savepoints/1"))
 
 
-async def test_an_answer_that_does_not_come_is_a_timeout(kind: str) -> None:
+async def test_a_missing_answer_is_a_timeout(kind: str) -> None:
     options = ClientOptions(timeout=timedelta(seconds=0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -357,8 +357,10 @@ async def test_an_answer_that_does_not_come_is_a_timeout(kind: str) -> None:
                 await stoker.jobs()
 
 
-async def test_a_frozen_master_is_left_for_one_that_answers(kind: str, tmp_path: Path) -> None:
-    """The kernel takes the connection and the request of a process that is stopped."""
+async def test_a_client_leaves_a_frozen_master_for_one_that_answers(
+    kind: str, tmp_path: Path
+) -> None:
+    """The kernel accepts connections and requests for a process that is stopped."""
     options = ClientOptions(silence=timedelta(seconds=0.1))
     content = b"x" * 6_000_000
     file = tmp_path / "big"
@@ -379,7 +381,7 @@ async def test_a_frozen_master_is_left_for_one_that_answers(kind: str, tmp_path:
     assert master.blobs.content[NEW, digest] == content
 
 
-async def test_a_server_that_is_no_stoker_is_recognized(kind: str) -> None:
+async def test_a_server_that_is_not_a_stoker_master_is_recognized(kind: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello")

@@ -1,4 +1,4 @@
-"""Every answer has the fields and types of Flink's REST API, with and without prefix."""
+"""Every answer has the fields and types of Flink's REST API, with and without /v1."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import CANCELED, EXECUTOR, FAILED, FINISHED, RUNNING, UNKNOWN
 
 ALL_JOBS = (RUNNING, FINISHED, FAILED, CANCELED)
-OF_A_JOB = {
+JOB_SHAPES = {
     "": shapes.JOB,
     "/status": shapes.STATUS,
     "/execution-result": shapes.EXECUTION_RESULT,
@@ -17,7 +17,7 @@ OF_A_JOB = {
     "/exceptions": shapes.EXCEPTIONS,
     "/config": shapes.JOB_CONFIG,
 }
-OF_THE_CLUSTER = {
+CLUSTER_SHAPES = {
     "/jobs": shapes.JOBS,
     "/jobs/overview": shapes.JOBS_OVERVIEW,
     "/overview": shapes.OVERVIEW,
@@ -28,7 +28,7 @@ OF_THE_CLUSTER = {
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])
-@pytest.mark.parametrize(("path", "shape"), OF_THE_CLUSTER.items())
+@pytest.mark.parametrize(("path", "shape"), CLUSTER_SHAPES.items())
 async def test_an_answer_about_the_cluster_has_flinks_shape(
     prefix: str, path: str, shape: Any
 ) -> None:
@@ -41,16 +41,16 @@ async def test_an_answer_about_the_cluster_has_flinks_shape(
 
 
 @pytest.mark.parametrize("job_id", ALL_JOBS)
-@pytest.mark.parametrize(("path", "shape"), OF_A_JOB.items())
+@pytest.mark.parametrize(("path", "shape"), JOB_SHAPES.items())
 async def test_an_answer_about_a_job_has_flinks_shape(job_id: str, path: str, shape: Any) -> None:
-    """REST-13: also for jobs that have ended."""
+    """This also holds for jobs that have ended (REST-13)."""
     async with Master().in_process() as http:
         answer = await http.get(f"/jobs/{job_id}{path}")
     assert answer.status_code == 200
     assert shapes.differences(answer.json(), shape) == []
 
 
-@pytest.mark.parametrize("path", OF_A_JOB)
+@pytest.mark.parametrize("path", JOB_SHAPES)
 @pytest.mark.parametrize(("job_id", "status"), [(UNKNOWN, 404), ("xyz", 400), ("1" * 31, 400)])
 async def test_an_unknown_job_is_404_and_a_malformed_id_400(
     path: str, job_id: str, status: int
@@ -64,10 +64,10 @@ async def test_an_unknown_job_is_404_and_a_malformed_id_400(
 
 
 @pytest.mark.parametrize(
-    "path", [*OF_THE_CLUSTER, *(f"/jobs/{RUNNING}{each}" for each in OF_A_JOB)]
+    "path", [*CLUSTER_SHAPES, *(f"/jobs/{RUNNING}{each}" for each in JOB_SHAPES)]
 )
 async def test_a_get_with_an_empty_object_as_body_is_served(path: str) -> None:
-    """Flink's own command line sends one."""
+    """Flink's command line sends such a body."""
     async with Master().in_process() as http:
         answer = await http.request("GET", path, json={})
     assert answer.status_code == 200
@@ -84,7 +84,7 @@ async def test_a_get_with_an_empty_object_as_body_is_served(path: str) -> None:
         ({"k": 1}, shapes.Each(str), 1),
     ],
 )
-def test_the_comparison_of_shapes_sees_every_difference(
+def test_the_comparison_of_shapes_finds_every_difference(
     value: Any, shape: Any, faults: int
 ) -> None:
     assert len(shapes.differences(value, shape)) == faults

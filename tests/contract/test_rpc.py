@@ -1,4 +1,4 @@
-"""The contract of calls, on every RpcService."""
+"""The contract of calls, run on every RpcService."""
 
 import asyncio
 import contextvars
@@ -146,7 +146,7 @@ TOKEN = FencingToken(epoch=5, session=SessionId("a" * 32))
     ],
 )
 async def test_a_call_with_another_token_never_reaches_the_method(pair, wrong):
-    """The caller gets the error of a wrong token (RPC-03)."""
+    """The caller gets FencingTokenMismatch (RPC-03)."""
     here, there = pair
     endpoint = Stock(token=TOKEN)
     async with there.running(endpoint) as address:
@@ -159,51 +159,51 @@ async def test_a_call_with_another_token_never_reaches_the_method(pair, wrong):
 
 
 async def test_an_endpoint_without_token_accepts_any(pair):
-    """It has no leadership to fence (RPC-03)."""
+    """An endpoint without a token has no leadership to fence (RPC-03)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway, token=TOKEN)
         assert await stock.items() == []
 
 
-async def test_errors_of_the_tree_keep_type_message_and_facts(pair):
-    """Callers can handle them as if they had been raised locally (RPC-07)."""
+async def test_stoker_errors_keep_type_message_and_facts(pair):
+    """Callers can handle such an error as if it had been raised locally (RPC-07)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
         with pytest.raises(NoSuchItem, match=r"^no item 7$") as caught:
-            await stock.raise_it("of-the-tree")
+            await stock.raise_error("stoker")
         assert caught.value.facts == {"number": 7, "near": [1, 2]}
         with pytest.raises(StokerError, match=r"^plain words$") as caught:
-            await stock.raise_it("plain")
+            await stock.raise_error("plain")
         assert type(caught.value) is StokerError
 
 
 @pytest.mark.parametrize("name", ["built-in", "file", "key"])
 async def test_built_in_errors_keep_type_and_message(pair, name):
-    """For example ValueError (RPC-07)."""
+    """Every caller has the classes of built-in errors (RPC-07)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
         with pytest.raises(type(ERRORS[name])) as caught:
-            await stock.raise_it(name)
+            await stock.raise_error(name)
         assert str(caught.value) == str(ERRORS[name])
-        assert "raise_it" in caught.value.__notes__[0]
+        assert "raise_error" in caught.value.__notes__[0]
 
 
 async def test_foreign_errors_arrive_as_remote_errors_with_their_traceback(pair):
-    """The caller may not have their classes (RPC-07)."""
+    """The caller may not have the class of such an error (RPC-07)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
         with pytest.raises(RemoteError, match="StrangeError: odd") as caught:
-            await stock.raise_it("strange")
+            await stock.raise_error("strange")
         assert caught.value.facts["type"].endswith("StrangeError")
         assert "raise ERRORS[kind]" in caught.value.facts["traceback"]
 
 
 async def test_a_call_in_flight_fails_at_once_when_the_endpoint_stops(pair):
-    """It does not wait for its timeout (RPC-08)."""
+    """The call does not wait for its timeout (RPC-08)."""
     here, there = pair
     endpoint = Stock()
     async with there.running(endpoint) as address:
@@ -218,7 +218,7 @@ async def test_a_call_in_flight_fails_at_once_when_the_endpoint_stops(pair):
 
 
 async def test_a_call_in_flight_fails_at_once_when_the_service_closes(pair):
-    """It does not wait for its timeout (RPC-08)."""
+    """The call does not wait for its timeout (RPC-08)."""
     here, there = pair
     endpoint = Stock()
     async with there.running(endpoint) as address:
@@ -321,7 +321,7 @@ async def test_requests_and_answers_above_the_frame_limit_fail(open_service):
         assert await stock.echo(b"x" * 15_000) == b"x" * 15_000
 
 
-async def test_frames_above_the_usual_four_megabytes_are_carried(pair):
+async def test_frames_above_four_megabytes_are_sent(pair):
     """X-RPC-04"""
     here, there = pair
     async with there.running(Stock()) as address:
@@ -342,18 +342,18 @@ async def test_arguments_that_cannot_be_sent_fail_at_the_sender(pair):
             await stock.echo(3)
 
 
-async def test_turns_do_not_see_the_variables_of_their_callers(pair):
+async def test_turns_do_not_see_the_context_variables_of_their_callers(pair):
     here, there = pair
     variable = contextvars.ContextVar("variable", default="none")
     seen = []
 
-    class Looking(Stock):
+    class RecordingStock(Stock):
         def items(self):
             seen.append(variable.get())
             return []
 
     variable.set("callee")
-    async with there.running(Looking()) as address:
+    async with there.running(RecordingStock()) as address:
         stock = await here.connect(address, StockGateway)
         variable.set("caller")
         await stock.items()

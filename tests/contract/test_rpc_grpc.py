@@ -110,7 +110,7 @@ async def test_the_death_of_a_process_fails_calls_in_flight_and_ends_the_wait(he
 
 
 async def test_a_frozen_process_is_silent_but_not_disconnected(here):
-    """Calls to it end with their timeouts (RPC-09)."""
+    """Calls to a frozen process end with their timeouts (RPC-09)."""
     child, address = await start_child()
     try:
         stock = await here.connect(address, StockGateway, timeout=timedelta(milliseconds=100))
@@ -169,7 +169,7 @@ async def test_only_a_process_with_a_certificate_of_the_cluster_is_answered(stra
 
 
 async def test_the_error_names_a_process_that_speaks_another_protocol(here):
-    """Its address is in the message (RPC-10)."""
+    """The message has the address of the process (RPC-10)."""
     stranger = grpc.aio.server()
     port = stranger.add_insecure_port("127.0.0.1:0")
     await stranger.start()
@@ -180,7 +180,7 @@ async def test_the_error_names_a_process_that_speaks_another_protocol(here):
         await stranger.stop(0)
 
 
-async def test_small_and_large_calls_at_once(here):
+async def test_small_and_large_calls_run_at_once(here):
     there = await open_grpc("127.0.0.1")
     try:
         async with there.running(Stock()) as address:

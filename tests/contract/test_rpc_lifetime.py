@@ -1,4 +1,4 @@
-"""The contract of start, stop and absence of endpoints, on every RpcService."""
+"""The contract of the start, stop and absence of endpoints, run on every RpcService."""
 
 import asyncio
 from datetime import timedelta
@@ -28,7 +28,7 @@ async def run_until(service, endpoint, end):
 
 
 async def test_work_scheduled_under_an_old_token_does_not_run(open_service):
-    """It belongs to a leadership that has ended (RPC-04)."""
+    """Such work belongs to a leadership that has ended (RPC-04)."""
     service = await open_service()
     done = []
     endpoint = Stock(token=FencingToken(epoch=1, session=SessionId("a")))
@@ -157,7 +157,7 @@ async def test_the_wait_for_an_absent_endpoint_ends_at_once(kind, open_service):
 
 
 @pytest.mark.parametrize("whole_service", [False, True])
-async def test_the_end_of_an_endpoint_is_seen_at_once(open_service, whole_service):
+async def test_the_end_of_an_endpoint_is_noticed_at_once(open_service, whole_service):
     here, there = await open_service(), await open_service()
     end, endpoint = asyncio.Event(), Stock()
     endpoint.stop_gate = asyncio.Event()
@@ -167,7 +167,7 @@ async def test_the_end_of_an_endpoint_is_seen_at_once(open_service, whole_servic
     assert not done
     closing = asyncio.create_task(there.close()) if whole_service else None
     end.set()
-    # Before the stop hook has ended: nobody answers there any more.
+    # The wait ends before the stop hook does: the endpoint no longer answers calls.
     async with asyncio.timeout(3):
         await gone
     endpoint.stop_gate.set()
@@ -176,7 +176,7 @@ async def test_the_end_of_an_endpoint_is_seen_at_once(open_service, whole_servic
         await closing
 
 
-async def test_a_wait_can_be_cancelled(open_service):
+async def test_a_wait_for_the_end_of_an_endpoint_can_be_cancelled(open_service):
     here, there = await open_service(), await open_service()
     async with there.running(Stock()) as address:
         waiting = asyncio.create_task(here.wait_until_gone(address))
@@ -186,7 +186,7 @@ async def test_a_wait_can_be_cancelled(open_service):
             await waiting
 
 
-async def test_a_wait_that_is_cancelled_leaves_the_others_waiting(open_service):
+async def test_cancelling_one_wait_does_not_end_the_others(open_service):
     here, there = await open_service(), await open_service()
     async with there.running(Stock()) as address:
         waits = [asyncio.create_task(here.wait_until_gone(address)) for _ in range(3)]
@@ -199,7 +199,7 @@ async def test_a_wait_that_is_cancelled_leaves_the_others_waiting(open_service):
         async with there.running(Stock()) as address:
             again = asyncio.create_task(here.wait_until_gone(address))
             done, _ = await asyncio.wait({again}, timeout=0.05)
-            assert not done, "another life is another wait"
+            assert not done, "a new endpoint at the address is waited for anew"
         await again
 
 

@@ -1,4 +1,4 @@
-"""Requests made from our own OpenAPI document find nothing that the document does not say."""
+"""Requests generated from Stoker's OpenAPI document get only answers that the document has."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ APP = build_app(Master().services)
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-async def test_no_request_of_the_document_is_an_error_of_the_server(case: Any) -> None:
+async def test_no_request_from_the_document_causes_a_server_error(case: Any) -> None:
     request = case.as_transport_kwargs(base_url="http://127.0.0.1:8081")
     request.pop("cookies", None)
     if "wait" in (request.get("params") or {}):
@@ -42,6 +42,6 @@ async def test_no_request_of_the_document_is_an_error_of_the_server(case: Any) -
     assert answer.status_code < 500 or answer.status_code == 503, answer.text
     operation = DOCUMENT["paths"][case.path].get(case.method.lower())
     if operation is None:
-        assert answer.status_code in (204, 403, 404), "a method that the path has not"
+        assert answer.status_code in (204, 403, 404), "the path does not have this method"
         return
     assert str(answer.status_code) in operation["responses"], answer.text

@@ -1,4 +1,4 @@
-"""The contract of storages; STORE-01, STORE-10 and X-STORE-10 rely on it."""
+"""The contract of Storage; STORE-01, STORE-10 and X-STORE-10 rely on it."""
 
 import asyncio
 import secrets
@@ -53,7 +53,7 @@ async def test_a_file_is_created_once(storage: Storage):
     assert await storage.read("outcomes/a") == b"first"
 
 
-async def test_of_concurrent_creations_exactly_one_succeeds(storage: Storage):
+async def test_exactly_one_of_several_concurrent_creations_succeeds(storage: Storage):
     contents = [f"{number}".encode() for number in range(8)]
     results = await asyncio.gather(
         *(storage.create("winner/name", content) for content in contents), return_exceptions=True
@@ -63,7 +63,7 @@ async def test_of_concurrent_creations_exactly_one_succeeds(storage: Storage):
     assert sum(isinstance(result, KeyExists) for result in results) == 7
 
 
-async def test_a_file_that_is_not_there_is_not_found(storage: Storage, tmp_path: Path):
+async def test_reading_an_absent_file_raises_not_found(storage: Storage, tmp_path: Path):
     with pytest.raises(NotFound, match="absent"):
         await storage.read("folder/absent")
     with pytest.raises(NotFound):
@@ -133,7 +133,7 @@ async def test_a_path_that_leaves_the_storage_is_refused(storage: Storage, path:
         await storage.delete_tree(path)
 
 
-async def test_names_may_be_any_text(storage: Storage):
+async def test_file_names_may_be_any_text(storage: Storage):
     await storage.write("jobs/größe 100%/ü", b"1")
     assert await storage.list("jobs") == ["jobs/größe 100%/ü"]
 
@@ -144,15 +144,15 @@ async def test_a_file_has_a_url(storage: Storage):
     assert "://" in storage.url("jobs/a")
 
 
-async def test_files_are_listed_with_the_moment_of_their_last_write(storage: Storage):
-    """Files without a record are removed by age (STORE-10)."""
+async def test_files_are_listed_with_the_time_of_their_last_write(storage: Storage):
+    """The sweep removes files without a record by their age (STORE-10)."""
     before = time.time()
     await storage.write("jobs/a/graph", b"1")
     await storage.write("jobs/b", b"2")
     await storage.write("results/a", b"3")
     first = await storage.modified("jobs")
     assert sorted(first) == ["jobs/a/graph", "jobs/b"]
-    # File systems stamp with the coarse clock of the kernel, a few milliseconds behind.
+    # File systems use the kernel's coarse clock, which is a few milliseconds behind.
     assert all(before - 1 < at < time.time() + 1 for at in first.values())
     await storage.write("jobs/b", b"again")
     second = await storage.modified("")

@@ -1,6 +1,6 @@
-"""The contract of the stores, on every coordinator and storage.
+"""The contract of the stores, run on every coordinator and storage.
 
-STORE-05, STORE-06 and STORE-12 speak of locks on entries. Here the epoch does their work: only the
+STORE-05, STORE-06 and STORE-12 require locks on entries. Stoker uses epochs instead: only the
 leader of the newest epoch changes an entry, and an entry that a leader no longer uses simply stays.
 """
 
@@ -89,7 +89,7 @@ def graph_of(ids: Ids, name: str = "orders", key: str | None = None) -> JobGraph
     return build_graph(job_id=ids.job(), name=name, idempotency_key=key)
 
 
-def ending(
+def result_and_details(
     job_id: JobId, status: JobStatus = JobStatus.FINISHED, end: int = 2000
 ) -> tuple[JobResult, JobDetails]:
     result = JobResult(
@@ -159,11 +159,11 @@ async def test_a_repeated_idempotency_key_returns_the_first_job(stores: Stores):
 async def test_a_job_that_ends_during_its_repeated_submission_is_not_stored_again(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ):
-    """It ends and is removed between any two reads of the store."""
-    for looks in (1, 2):
+    """The job ends and is removed between two reads of the store."""
+    for reads in (1, 2):
         graph = graph_of(stores.ids)
         await stores.graphs.put(graph, submitted_at=1)
-        coordinator, left = stores.leadership.coordinator, looks
+        coordinator, left = stores.leadership.coordinator, reads
         read = coordinator.read
 
         async def read_then_end(
@@ -173,21 +173,21 @@ async def test_a_job_that_ends_during_its_repeated_submission_is_not_stored_agai
             found = await read(key, watch=watch)  # noqa: B023
             left -= 1
             if left == 0:
-                await stores.results.create_dirty(*ending(graph.job_id))
+                await stores.results.create_dirty(*result_and_details(graph.job_id))
                 await stores.graphs.remove(graph.job_id)
             return found
 
         with monkeypatch.context() as patch:
             patch.setattr(coordinator, "read", read_then_end)
             again = await stores.graphs.put(graph, submitted_at=2)
-        assert isinstance(again, AlreadyAccepted), f"after look {looks}"
+        assert isinstance(again, AlreadyAccepted), f"after read {reads}"
 
 
 async def test_an_ended_job_is_never_stored_again(stores: Stores):
     # STORE-14, design invariant 2
     graph = graph_of(stores.ids, key="once")
     await stores.graphs.put(graph, submitted_at=5)
-    await stores.results.create_dirty(*ending(graph.job_id))
+    await stores.results.create_dirty(*result_and_details(graph.job_id))
     await stores.graphs.remove(graph.job_id)
     await stores.results.mark_clean(graph.job_id)
     again = AlreadyAccepted(job_id=graph.job_id, record=None)
@@ -250,10 +250,10 @@ async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(
 
 
 async def test_a_previous_leader_cannot_change_a_store(stores: Stores):
-    # Design invariant 4; STORE-05 in our form
+    # Design invariant 4; STORE-05, with the epoch instead of a lock
     graph = graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
-    await stores.results.create_dirty(*ending(graph.job_id))
+    await stores.results.create_dirty(*result_and_details(graph.job_id))
     old = Stores(stores.coordinator, stores.storage, stores.leadership, stores.ids)
     await seize_leadership(stores.coordinator, ids=stores.ids)
     before = await stores.storage.list("")
@@ -261,7 +261,7 @@ async def test_a_previous_leader_cannot_change_a_store(stores: Stores):
     for write in (
         old.graphs.put(late, submitted_at=5),
         old.graphs.remove(graph.job_id),
-        old.results.create_dirty(*ending(late.job_id)),
+        old.results.create_dirty(*result_and_details(late.job_id)),
         old.results.mark_clean(graph.job_id),
         old.cancellations.cancel(graph.job_id, at=1),
         old.attempts.put(attempt_of(graph.job_id)),
@@ -279,8 +279,8 @@ async def test_a_result_is_dirty_first_and_clean_later(stores: Stores):
     # STORE-13, STORE-15, STORE-16, STORE-17: clean results are kept
     job_id, other = stores.ids.job(), stores.ids.job()
     assert await stores.results.all() == []
-    await stores.results.create_dirty(*ending(job_id))
-    await stores.results.create_dirty(*ending(other, JobStatus.FAILED))
+    await stores.results.create_dirty(*result_and_details(job_id))
+    await stores.results.create_dirty(*result_and_details(other, JobStatus.FAILED))
     await stores.results.mark_clean(job_id)
     await stores.results.mark_clean(job_id)
     assert [record.result.job_id for record in await stores.results.dirty()] == [other]
@@ -293,10 +293,10 @@ async def test_a_result_is_dirty_first_and_clean_later(stores: Stores):
 async def test_a_result_is_recorded_once(stores: Stores):
     # STORE-14
     job_id = stores.ids.job()
-    await stores.results.create_dirty(*ending(job_id))
+    await stores.results.create_dirty(*result_and_details(job_id))
     for _ in range(2):
         with pytest.raises(KeyExists):
-            await stores.results.create_dirty(*ending(job_id, JobStatus.CANCELED))
+            await stores.results.create_dirty(*result_and_details(job_id, JobStatus.CANCELED))
         await stores.results.mark_clean(job_id)
     record = await stores.results.get(job_id)
     assert record is not None
@@ -314,7 +314,7 @@ async def test_a_result_and_its_details_come_back_the_same(stores: Stores):
     # STORE-18, STORE-20
     job_id = stores.ids.job()
     failure = Failure(error="AnalysisException", message="no column x", stack_trace="line 1")
-    result, details = ending(job_id, JobStatus.FAILED)
+    result, details = result_and_details(job_id, JobStatus.FAILED)
     result = msgspec.structs.replace(result, failure=failure)
     await stores.results.create_dirty(result, details)
     record = await stores.results.get(job_id)
@@ -329,7 +329,7 @@ async def test_a_result_and_its_details_come_back_the_same(stores: Stores):
 
 async def test_a_huge_stack_trace_does_not_keep_a_job_from_ending(stores: Stores):
     job_id = stores.ids.job()
-    result, details = ending(job_id, JobStatus.FAILED)
+    result, details = result_and_details(job_id, JobStatus.FAILED)
     failure = Failure(error="Error", message="m" * 600_000, stack_trace="s" * 600_000)
     await stores.results.create_dirty(msgspec.structs.replace(result, failure=failure), details)
     record = await stores.results.get(job_id)
@@ -340,7 +340,7 @@ async def test_a_huge_stack_trace_does_not_keep_a_job_from_ending(stores: Stores
 
 async def test_an_unreadable_result_still_says_that_the_job_ended(stores: Stores):
     job_id = stores.ids.job()
-    await stores.results.create_dirty(*ending(job_id))
+    await stores.results.create_dirty(*result_and_details(job_id))
     await stores.coordinator.commit([Put(f"results/{job_id}", b"?")])
     [record] = await stores.results.all()
     assert isinstance(record, UnreadableJob)
@@ -350,11 +350,11 @@ async def test_an_unreadable_result_still_says_that_the_job_ended(stores: Stores
     assert outcome == IdInUse(job_id=job_id, ended=True)
 
 
-async def test_old_and_superfluous_clean_results_are_pruned(stores: Stores):
+async def test_clean_results_beyond_the_limits_of_age_and_count_are_pruned(stores: Stores):
     # STORE-21
     jobs = [stores.ids.job() for _ in range(5)]
     for number, job_id in enumerate(jobs):
-        await stores.results.create_dirty(*ending(job_id, end=1000 * number))
+        await stores.results.create_dirty(*result_and_details(job_id, end=1000 * number))
     for job_id in jobs[1:]:
         await stores.results.mark_clean(job_id)
     pruned = await stores.results.prune(5000, max_age=timedelta(seconds=3), max_count=2)
@@ -369,10 +369,10 @@ async def test_old_and_superfluous_clean_results_are_pruned(stores: Stores):
     assert await stores.results.prune(5000, max_age=None, max_count=None) == []
 
 
-async def test_a_pruned_job_and_its_key_may_run_again(stores: Stores):
+async def test_a_pruned_job_and_its_key_can_be_submitted_again(stores: Stores):
     graph = graph_of(stores.ids, key="daily")
     await stores.graphs.put(graph, submitted_at=5)
-    await stores.results.create_dirty(*ending(graph.job_id))
+    await stores.results.create_dirty(*result_and_details(graph.job_id))
     await stores.graphs.remove(graph.job_id)
     await stores.results.mark_clean(graph.job_id)
     await stores.results.prune(10_000_000, max_age=timedelta(0), max_count=None)
@@ -411,9 +411,7 @@ def attempt_of(job_id: JobId, region: str = "out", number: int = 1) -> AttemptRe
 
 
 async def test_a_first_attempt_replaces_any_earlier_record(stores: Stores):
-    """It is written without a read:
-    a job that starts over under a new leader may find an old record.
-    """
+    """A job under a new leader may have an old record, which the store does not read first."""
     job_id = stores.ids.job()
     first = attempt_of(job_id, number=0)
     await stores.attempts.put(first)
@@ -458,8 +456,8 @@ async def test_the_first_outcome_of_an_attempt_stands(stores: Stores):
     assert await stores.outcomes.of_region(job_id, RegionId("another")) == []
 
 
-async def test_records_are_read_without_their_contents(stores: Stores):
-    # STORE-10: what a sweep must know.
+async def test_records_are_read_without_the_stored_graphs(stores: Stores):
+    # STORE-10: a sweep reads only the records.
     kept, damaged = graph_of(stores.ids), graph_of(stores.ids)
     for graph in (kept, damaged):
         await stores.graphs.put(graph, submitted_at=5)
@@ -478,7 +476,7 @@ async def test_records_are_read_without_their_contents(stores: Stores):
 
 
 async def test_a_shutdown_is_requested_once_and_completed_once(stores: Stores):
-    # DISP-16, RUN-05: it carries the status that was asked for first
+    # DISP-16, RUN-05: the record keeps the status that was requested first
     asked = await stores.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=5)
     assert await stores.shutdowns.ask(ApplicationStatus.FAILED, at=6) == asked
     assert await stores.shutdowns.get() == asked

@@ -19,10 +19,10 @@ from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, new_graph
 
 
-def reaches(master: Master, trigger_id: str, phase: ReplacementPhase) -> None:
+def set_phase(master: Master, trigger_id: str, phase: ReplacementPhase) -> None:
     known = master.dispatcher.replacements
     known[trigger_id] = msgspec.structs.replace(
-        known[trigger_id], phase=phase, savepoint="/saved/one", reason="it did not do"
+        known[trigger_id], phase=phase, savepoint="/saved/one", reason="the new version failed"
     )
 
 
@@ -38,16 +38,16 @@ async def test_an_upgrade_is_triggered_with_its_files_and_followed_until_it_ends
             RUNNING, new_graph(artifacts=(artifact,)), {digest: file}
         )
         assert master.blobs.content[NEW, digest] == content
-        told: list[ReplacementState] = []
+        reported: list[ReplacementState] = []
 
-        def tell(state: ReplacementState) -> None:
-            told.append(state)
-            reaches(master, trigger_id, ReplacementPhase.ROLLED_BACK)
+        def report(state: ReplacementState) -> None:
+            reported.append(state)
+            set_phase(master, trigger_id, ReplacementPhase.ROLLED_BACK)
 
-        state = await client.replacement(RUNNING, trigger_id, tell)
-    assert [each.phase for each in told] == [ReplacementPhase.STOPPING]
+        state = await client.replacement(RUNNING, trigger_id, report)
+    assert [each.phase for each in reported] == [ReplacementPhase.STOPPING]
     assert state.rolled_back
-    assert (state.savepoint, state.reason) == ("/saved/one", "it did not do")
+    assert (state.savepoint, state.reason) == ("/saved/one", "the new version failed")
 
 
 async def test_the_blocking_client_triggers_and_follows_an_upgrade():
@@ -61,7 +61,7 @@ async def test_the_blocking_client_triggers_and_follows_an_upgrade():
             client.begin_upgrade, RUNNING, new_graph(), settings=settings
         )
         rescale = await asyncio.to_thread(client.begin_rescale, RUNNING, 8)
-        reaches(master, rescale, ReplacementPhase.DONE)
+        set_phase(master, rescale, ReplacementPhase.DONE)
         state = await asyncio.to_thread(client.replacement, RUNNING, rescale)
         assert state.over
         assert not state.failed

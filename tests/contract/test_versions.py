@@ -1,4 +1,4 @@
-"""Clients and masters of different versions, and clients whose token is over."""
+"""Clients and masters of different versions, and clients whose token has expired."""
 
 import asyncio
 from pathlib import Path
@@ -27,7 +27,7 @@ FIRST_RELEASE = Path(__file__).parents[1] / "compatibility" / "0.1" / "storage"
 
 
 async def test_a_graph_of_the_first_release_is_accepted() -> None:
-    """Of a client that knows nothing of what was added since."""
+    """A client of that release sends no field that was added later."""
     paths = sorted(FIRST_RELEASE.glob("jobs/*/graph/*.json"))
     graphs: list[dict[str, Any]] = [msgspec.json.decode(path.read_bytes()) for path in paths]
     pipelines = [each for each in graphs if "sink" in str(each["vertices"])]
@@ -48,12 +48,14 @@ async def test_a_graph_of_a_later_version_is_refused_with_both_numbers() -> None
     assert "has version 2, this master reads 1" in answer.json()["errors"][0]
 
 
-def with_news(value: Any) -> Any:
-    """What a later master might say: a field more, wherever there are any."""
+def with_unknown_fields(value: Any) -> Any:
+    """An answer as a later master might send it: with an additional field in every object."""
     if isinstance(value, dict):
-        return {key: with_news(each) for key, each in value.items()} | {"news": [1, {"a": None}]}
+        return {key: with_unknown_fields(each) for key, each in value.items()} | {
+            "unknown": [1, {"a": None}]
+        }
     if isinstance(value, list):
-        return [with_news(each) for each in value]
+        return [with_unknown_fields(each) for each in value]
     return value
 
 
@@ -71,11 +73,11 @@ async def test_a_client_reads_the_answers_of_a_later_master(
     async with Master().in_process() as http:
         answer = (await http.get(path)).json()
     known = call.read(msgspec.json.encode(answer))
-    assert call.read(msgspec.json.encode(with_news(answer))) == known
+    assert call.read(msgspec.json.encode(with_unknown_fields(answer))) == known
 
 
 def test_a_client_reads_the_answers_of_an_earlier_master() -> None:
-    """Which did not write failures for Flink's client, and told of no number."""
+    """An earlier master sends neither failures for Flink's client nor a checkpoint number."""
     cause = {"class": "E", "stack-trace": "E: no"}
     ended = {
         "id": RUNNING,
@@ -96,10 +98,10 @@ def test_a_client_reads_the_answers_of_an_earlier_master() -> None:
 @pytest.mark.parametrize(
     "header", [None, "", "0.1.0 api/1", "9.9.9 api/7", "Flink", "x api/-1", "\xff" * 300]
 )
-async def test_clients_that_can_be_served_are_served_and_told_the_masters_version(
+async def test_compatible_clients_are_served_and_get_the_masters_version(
     header: str | None,
 ) -> None:
-    """Those without the header too: Flink's tools, curl, and clients from before there was one."""
+    """Clients without the header are served too: Flink's tools, curl, and the oldest clients."""
     headers = {} if header is None else {"Stoker-Client": header.encode("latin-1")}
     async with Master().in_process() as http:
         answer = await http.get("/jobs", headers=headers)
@@ -107,7 +109,7 @@ async def test_clients_that_can_be_served_are_served_and_told_the_masters_versio
     assert answer.headers["stoker-server"] == "0.1.0 api/1"
 
 
-async def test_a_client_that_is_too_old_is_told_both_versions_and_what_to_do() -> None:
+async def test_a_client_that_is_too_old_gets_both_versions_and_a_remedy() -> None:
     async with Master().in_process() as http:
         answer = await http.get("/jobs", headers={"Stoker-Client": "0.0.7 api/0"})
     assert answer.status_code == 400
@@ -117,7 +119,7 @@ async def test_a_client_that_is_too_old_is_told_both_versions_and_what_to_do() -
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])
-async def test_a_client_tells_that_a_master_is_too_old_for_it(kind: str) -> None:
+async def test_a_client_refuses_a_master_that_is_too_old_for_it(kind: str) -> None:
     asked: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,14 +143,16 @@ async def test_a_client_tells_that_a_master_is_too_old_for_it(kind: str) -> None
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
-def test_versions_that_work_together_are_those_from_the_oldest_on(api: int, oldest: int) -> None:
+def test_all_versions_from_the_oldest_supported_one_on_are_compatible(
+    api: int, oldest: int
+) -> None:
     for refused in (explain_refused_client, explain_refused_server):
         reason = refused(f"1.2.3 api/{api}", "4.5.6", oldest)
         assert (reason is None) == (api >= oldest)
         assert reason is None or ("1.2.3" in reason and "4.5.6" in reason)
 
 
-async def test_an_expired_token_is_told_to_its_client(tmp_path: Path) -> None:
+async def test_a_client_learns_that_its_token_has_expired(tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path / "tokens.json")
     text = text_of("old", "secret")
     tokens.add(

@@ -1,4 +1,4 @@
-"""A real browser for tests of pages: Chromium of the system, driven by Playwright."""
+"""The system's Chromium, driven by Playwright, for tests of web pages."""
 
 import shutil
 
@@ -7,5 +7,5 @@ import pytest
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_browser = pytest.mark.skipif(
     CHROMIUM is None,
-    reason="there is no chromium on the path; a package of the system has it (apt: chromium)",
+    reason="no chromium on the path; install the system package (apt: chromium)",
 )

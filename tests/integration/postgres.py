@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the length of a test."""
+"""A real PostgreSQL for the duration of a test."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pgserver
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """Yields its URL. In a directory with a short name, since its socket stands there."""
+    """Run a server in a directory with a short path, for its socket; yields its URL."""
     with tempfile.TemporaryDirectory(prefix="stoker-pg-", ignore_cleanup_errors=True) as folder:
         server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
         try:

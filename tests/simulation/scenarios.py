@@ -1,4 +1,4 @@
-"""Shared by the simulations: jobs for the fake engine, and how a scenario is run."""
+"""Jobs for the fake engine, and the function that runs a scenario on a simulated cluster."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 
 FOREVER = 1e6
-AGAIN_AND_AGAIN = RestartPolicy(strategy="fixed-delay", attempts=1000, delay_seconds=1)
+MANY_RESTARTS = RestartPolicy(strategy="fixed-delay", attempts=1000, delay_seconds=1)
 
 
 def job(
@@ -66,12 +66,12 @@ def simulate(
 ) -> SimulatedCluster:
     clusters: list[SimulatedCluster] = []
 
-    async def play() -> None:
+    async def run() -> None:
         cluster = SimulatedCluster(seed, folder)
         clusters.append(cluster)
         async with cluster.running(masters=masters, executors=executors):
             await scenario(cluster)
             assert await cluster.broken_invariants() == []
 
-    run_virtual(play, seed=seed)
+    run_virtual(run, seed=seed)
     return clusters[0]

@@ -1,6 +1,6 @@
-"""A process dies at every failpoint that the life of a cluster passes.
+"""A process dies at each failpoint that the life of a cluster passes through.
 
-Invariant under attack: whatever process dies between any two steps, no acknowledged job is lost,
+Invariant under attack: whichever process dies between any two steps, no acknowledged job is lost,
 none runs twice at the same time, and nothing of an ended job is left behind.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.aio.latest import Latest
 from stoker.core.failpoints import FAILPOINTS, armed
 from stoker.core.states import JobStatus
@@ -18,13 +18,16 @@ from stoker.testing.simulated_cluster import Process, SimulatedCluster
 from stoker.testing.virtual_time import running_process
 
 PASSED = sorted(name for name in FAILPOINTS if "pruning" not in name)
-"""Results are pruned after days: crashes there are tried on the store alone."""
+"""The failpoints that `whole_life` passes through.
+
+Results are pruned only after days; tests of the store alone crash at those failpoints.
+"""
 
 
 async def whole_life(cluster: SimulatedCluster) -> None:
-    """One job that finishes, one that fails first, one that is cancelled."""
-    plain = await cluster.submit(job(cluster, sinks=2, restart=AGAIN_AND_AGAIN))
-    failing = await cluster.submit(job(cluster, fails=1, restart=AGAIN_AND_AGAIN))
+    """Run one job that finishes, one that fails first, and one that is cancelled."""
+    plain = await cluster.submit(job(cluster, sinks=2, restart=MANY_RESTARTS))
+    failing = await cluster.submit(job(cluster, fails=1, restart=MANY_RESTARTS))
     endless = await cluster.submit(
         job(cluster, seconds=FOREVER, sinks=2, streaming=True, cancel_seconds=1)
     )
@@ -39,21 +42,21 @@ async def whole_life(cluster: SimulatedCluster) -> None:
     assert [key for key in cluster.coordination.all_keys() if key.startswith("jobs/")] == []
 
 
-class Reaper:
+class ProcessKiller:
     """Kills the process that reaches the failpoint for the nth time, and restarts it later."""
 
     def __init__(self, cluster: SimulatedCluster, hit: int) -> None:
         self.cluster = cluster
-        self.left = hit
+        self.hits_left = hit
         self.dead: Latest[Process | None] = Latest(None)
 
     def reached(self) -> None:
-        self.left -= 1
+        self.hits_left -= 1
         name = running_process.get()
-        if self.left == 0 and name in self.cluster.processes:
+        if self.hits_left == 0 and name in self.cluster.processes:
             self.dead.set(self.cluster.crash(name))
 
-    async def raise_again(self) -> None:
+    async def restart(self) -> None:
         process = await self.dead.wait_until(lambda dead: dead is not None)
         assert process is not None
         await asyncio.gather(process.task, return_exceptions=True)
@@ -68,16 +71,16 @@ def test_a_death_at_any_failpoint_loses_nothing(tmp_path: Path, name: str, hit: 
     deaths: list[str] = []
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        reaper = Reaper(cluster, hit)
-        raising = asyncio.create_task(reaper.raise_again())
-        with armed(name, reaper.reached):
+        killer = ProcessKiller(cluster, hit)
+        restarting = asyncio.create_task(killer.restart())
+        with armed(name, killer.reached):
             await whole_life(cluster)
-        raising.cancel()
-        if reaper.dead.value is not None:
-            deaths.append(reaper.dead.value.name)
+        restarting.cancel()
+        if killer.dead.value is not None:
+            deaths.append(killer.dead.value.name)
 
     simulate(tmp_path, scenario)
-    assert deaths or hit > 1, f"nobody came by {name}"
+    assert deaths or hit > 1, f"no process reached {name}"
 
 
 def test_the_simulated_life_passes_every_failpoint(tmp_path: Path) -> None:

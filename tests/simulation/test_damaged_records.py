@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.jobmaster.savepoints.records import savepoints_record_path, stop_record_path
@@ -22,9 +22,9 @@ Damage = Callable[[bytes], bytes]
 
 DAMAGES: dict[str, Damage] = {
     "another file": lambda _: b"\x00 garbage",
-    "bytes that are no text": lambda content: re.sub(rb':"[^"]', b':"\xff', content),
+    "bytes that are not text": lambda content: re.sub(rb':"[^"]', b':"\xff', content),
     "cut off": lambda content: content[: len(content) // 2],
-    "nothing": lambda _: b"",
+    "empty": lambda _: b"",
 }
 
 
@@ -37,7 +37,7 @@ class Victims:
 
     async def prepare(self) -> None:
         cluster = self.cluster
-        endless = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+        endless = job(cluster, seconds=FOREVER, streaming=True, restart=MANY_RESTARTS)
         slow = job(cluster, seconds=FOREVER, streaming=True, cancel_seconds=200)
         self.jobs = [await cluster.submit(each) for each in (endless, job(cluster), slow)]
         assert await cluster.wait_for_end(self.jobs[1]) is JobStatus.FINISHED
@@ -58,8 +58,8 @@ class Victims:
             records[place] = dataclasses.replace(record, value=damage(record.value))
 
 
-def play(folder: Path, number: int, damage: Damage) -> int:
-    """Damages one record or file; returns how many there are."""
+def run_with_damage(folder: Path, number: int, damage: Damage) -> int:
+    """Damage one record or file; return how many records and files there are."""
     places: list[str] = []
 
     async def scenario() -> None:
@@ -84,21 +84,21 @@ def play(folder: Path, number: int, damage: Damage) -> int:
 
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_a_damaged_record_of_one_job_harms_no_other(tmp_path: Path, kind: str) -> None:
-    number, there_are = 0, 1
-    while number < there_are:
-        there_are = play(tmp_path / str(number), number, DAMAGES[kind])
+    number, total = 0, 1
+    while number < total:
+        total = run_with_damage(tmp_path / str(number), number, DAMAGES[kind])
         number += 1
-    assert there_are > 8, "records, a wish, launch intents, graphs, a result and what it points to"
+    assert total > 8, "records, a cancellation, launch intents, graphs, a result and its details"
 
 
 @pytest.mark.parametrize("path_of", [stop_record_path, savepoints_record_path])
 def test_a_job_whose_own_record_is_damaged_goes_to_quarantine_with_the_reason(
     tmp_path: Path, path_of: Callable[[JobId], str]
 ) -> None:
-    """Its master is not restarted again and again in the hope that the record becomes readable."""
+    """The job master is not restarted over and over until the record becomes readable."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+        graph = job(cluster, seconds=FOREVER, streaming=True, restart=MANY_RESTARTS)
         job_id = await cluster.submit(graph)
         await asyncio.sleep(3)
         cluster.storage.files[path_of(job_id)] = b'{"path": "\xff'
@@ -106,9 +106,9 @@ def test_a_job_whose_own_record_is_damaged_goes_to_quarantine_with_the_reason(
         assert leader is not None
         await cluster.kill(leader)
         await asyncio.sleep(30)
-        (aside,) = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
-        assert aside.job_id == job_id
-        assert f"{path_of(job_id)} cannot be understood" in aside.reason
+        (quarantined_job,) = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
+        assert quarantined_job.job_id == job_id
+        assert f"{path_of(job_id)} cannot be understood" in quarantined_job.reason
         await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(job_id))
         assert await cluster.wait_for_end(job_id) is JobStatus.FAILED
 

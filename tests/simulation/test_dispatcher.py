@@ -1,6 +1,6 @@
 """The dispatcher in a whole cluster: refusal, recovery, quarantine and clean-up.
 
-Invariants under attack: what is acknowledged is durable, an unreadable store is never taken for an
+Invariants under attack: an acknowledged job is durable, an unreadable store is never taken for an
 empty one, and a broken job harms no other job.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.errors import (
     DuplicateJob,
     InvalidInput,
@@ -36,7 +36,7 @@ from stoker.testing.simulated_cluster import SimulatedCluster
 
 
 async def dispatcher_of(cluster: SimulatedCluster) -> DispatcherGateway:
-    """A direct gateway, to see answers that a client would retry."""
+    """A direct gateway, which shows errors after which a client would retry."""
     leader = await cluster._dispatcher.wait_for_leader()
     return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
 
@@ -71,7 +71,7 @@ def test_a_submission_without_storage_is_refused_and_leaves_nothing_behind(tmp_p
 def test_a_job_with_missing_files_is_refused_and_can_be_submitted_again(
     tmp_path: Path, failing: str | None
 ) -> None:
-    """Also when the storage fails during the check for the files (CLEAN-03)."""
+    """This also holds if the storage fails while the files are checked (CLEAN-03)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         content = b"print()"
@@ -111,7 +111,7 @@ def test_the_same_id_with_another_graph_is_a_conflict_before_and_after_the_end(
 
 
 def test_cancelling_an_ended_or_unknown_job_is_an_error(tmp_path: Path) -> None:
-    """The client is told which of the two it is (DISP-08, DISP-19)."""
+    """The error says whether the job has ended or is unknown (DISP-08, DISP-19)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster))
@@ -147,10 +147,10 @@ def test_a_new_leader_waits_for_an_unavailable_storage_instead_of_taking_it_for_
 def test_an_unreadable_graph_harms_no_other_job_and_runs_once_it_is_readable(
     tmp_path: Path,
 ) -> None:
-    """RUN-12 design invariant 7"""
+    """RUN-12, design invariant 7"""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        bad = await cluster.submit(job(cluster, seconds=60, restart=AGAIN_AND_AGAIN))
+        bad = await cluster.submit(job(cluster, seconds=60, restart=MANY_RESTARTS))
         good = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(2)
         [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{bad}/graph")]
@@ -199,7 +199,7 @@ def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader
 
 
 def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
-    """It goes to quarantine, and others continue (DISP-10, DISP-11)."""
+    """The damaged job goes to quarantine, and the others continue (DISP-10, DISP-11)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=30))
@@ -212,9 +212,9 @@ def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
         await fail_over(cluster)
         good = await cluster.submit(job(cluster))
         assert await cluster.wait_for_end(good) is JobStatus.FINISHED
-        [aside] = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
-        assert aside.job_id == bad
-        assert key in aside.reason
+        [quarantined_job] = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
+        assert quarantined_job.job_id == bad
+        assert key in quarantined_job.reason
         with pytest.raises(JobQuarantined):
             await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         damaged = await session.read(key)
@@ -231,11 +231,11 @@ def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
 def test_a_job_with_damaged_records_is_retried_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the job master finds an outcome that cannot be read (DISP-10)."""
+    """An outcome that cannot be read is found only by the job master (DISP-10)."""
     reads: list[float] = []
     read = OutcomeStore.read
 
-    async def note(self: OutcomeStore, *which: Any) -> AttemptOutcome | None:
+    async def record_read(self: OutcomeStore, *which: Any) -> AttemptOutcome | None:
         reads.append(asyncio.get_running_loop().time())
         return await read(self, *which)
 
@@ -249,7 +249,7 @@ def test_a_job_with_damaged_records_is_retried_less_and_less_often(
         attempt = decode_record(record.value, AttemptRecord, "attempt").attempt
         path = keys.outcome(bad, RegionId("sink-0"), attempt)
         cluster.storage.files[path] = b"\x00"
-        monkeypatch.setattr(OutcomeStore, "read", note)
+        monkeypatch.setattr(OutcomeStore, "read", record_read)
         await fail_over(cluster)
         await asyncio.sleep(600)
         assert 5 < len(reads) < 40
@@ -259,17 +259,17 @@ def test_a_job_with_damaged_records_is_retried_less_and_less_often(
     simulate(tmp_path, scenario)
 
 
-def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
+def test_a_job_master_that_keeps_failing_is_restarted_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JMR-12, DISP-11"""
     starts: list[float] = []
 
-    async def break_always(live: object, *rest: object) -> None:
+    async def fail_always(live: object, *rest: object) -> None:
         starts.append(asyncio.get_running_loop().time())
-        raise ZeroDivisionError("a fault of ours")
+        raise ZeroDivisionError("a bug in Stoker")
 
-    monkeypatch.setattr(resource_manager_link, "_stay_registered", break_always)
+    monkeypatch.setattr(resource_manager_link, "_stay_registered", fail_always)
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster))
@@ -282,21 +282,21 @@ def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
     simulate(tmp_path, scenario)
 
 
-def test_a_job_master_that_breaks_on_a_bug_harms_only_its_own_job(
+def test_a_job_master_that_fails_on_a_bug_harms_only_its_own_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DISP-11 design invariant 7"""
+    """DISP-11, design invariant 7"""
     broken: set[str] = set()
     serve = resource_manager_link._stay_registered
 
-    async def break_once(live: object, *rest: object) -> None:
+    async def fail_once(live: object, *rest: object) -> None:
         job_id = live.job_id  # type: ignore[attr-defined]
         if not broken:
             broken.add(job_id)
-            raise ZeroDivisionError("a fault of ours")
+            raise ZeroDivisionError("a bug in Stoker")
         await serve(live, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(resource_manager_link, "_stay_registered", break_once)
+    monkeypatch.setattr(resource_manager_link, "_stay_registered", fail_once)
 
     async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster)) for _ in range(2)]
@@ -309,7 +309,7 @@ def test_a_job_master_that_breaks_on_a_bug_harms_only_its_own_job(
 
 
 def test_clean_up_is_retried_until_it_succeeds_and_cannot_be_cancelled(tmp_path: Path) -> None:
-    """The job keeps its recorded end meanwhile (CLEAN-01, CLEAN-11, CLEAN-14)."""
+    """The recorded end of the job stands during the retries (CLEAN-01, CLEAN-11, CLEAN-14)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         for _ in range(3):
@@ -325,7 +325,7 @@ def test_clean_up_is_retried_until_it_succeeds_and_cannot_be_cancelled(tmp_path:
 
 
 def test_an_unfinished_clean_up_is_finished_by_the_next_leader(tmp_path: Path) -> None:
-    """The dirty result tells it what is left to do (CLEAN-13, RUN-08, DISP-13)."""
+    """The dirty result tells the next leader what is left to do (CLEAN-13, RUN-08, DISP-13)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=3))
@@ -344,7 +344,7 @@ def test_an_unfinished_clean_up_is_finished_by_the_next_leader(tmp_path: Path) -
 
 
 def test_a_client_that_waits_for_a_job_without_a_master_does_not_spin(tmp_path: Path) -> None:
-    """It is cancelled before it has a master and awaited until it has ended (DISP-05, DISP-07)."""
+    """The job is cancelled before it has a master; the client awaits its end (DISP-05, DISP-07)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER))

@@ -40,7 +40,7 @@ def test_a_batch_task_finishes_and_then_its_executor_ends(tmp_path: Path) -> Non
         later = [await cluster.submit(job(cluster)) for _ in range(4)]
         for each in later:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
-            assert name not in executors_of(cluster, each), "no new tasks"
+            assert name not in executors_of(cluster, each), "a draining executor gets no new tasks"
         assert cluster.ended_by_themselves() == []
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
         await asyncio.sleep(3)

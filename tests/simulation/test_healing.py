@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.graph import FormatWrite, JobGraph, Sink
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.manifests import Manifest, Publication
@@ -22,12 +22,12 @@ def test_an_attached_job_ends_when_its_client_is_gone_and_not_before(tmp_path: P
     """Shows DISP-29."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        def bound() -> JobGraph:
+        def attached_job() -> JobGraph:
             graph = job(cluster, seconds=FOREVER, streaming=True)
             return msgspec.structs.replace(graph, client_timeout_seconds=20)
 
-        watched = await cluster.submit(bound())
-        abandoned = await cluster.submit(bound())
+        watched = await cluster.submit(attached_job())
+        abandoned = await cluster.submit(attached_job())
         for _ in range(8):
             await asyncio.sleep(10)
             await cluster.ask(lambda dispatcher: dispatcher.heartbeat_from_client(watched, 20))
@@ -43,7 +43,7 @@ def test_failures_from_the_time_of_an_earlier_leader_are_still_reported(tmp_path
     """The history of a job survives its job master (FAIL-10)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        graph = job(cluster, seconds=6, fails=3, restart=AGAIN_AND_AGAIN)
+        graph = job(cluster, seconds=6, fails=3, restart=MANY_RESTARTS)
         job_id = await cluster.submit(graph)
         await asyncio.sleep(16)
         before = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))

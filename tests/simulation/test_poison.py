@@ -41,7 +41,7 @@ class Permissions:
         monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
 
 
-def graph_of(cluster: SimulatedCluster, job_id: JobId) -> str:
+def graph_path(cluster: SimulatedCluster, job_id: JobId) -> str:
     [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
     return path
 
@@ -58,8 +58,8 @@ def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str
 def test_twenty_jobs_recover_beside_every_kind_of_damaged_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Corrupt bytes, one damaged byte in a text, content that is gone, a huge graph, permission
-    denied, a missing file.
+    """The damage: corrupt bytes, one damaged byte in a text, deleted content, a huge graph, denied
+    permission, and a missing file.
     """
     permissions = Permissions(monkeypatch)
 
@@ -70,11 +70,11 @@ def test_twenty_jobs_recover_beside_every_kind_of_damaged_job(
         without_file = await cluster.submit(graph)
         await asyncio.sleep(1)
         files = cluster.storage.files
-        files[graph_of(cluster, bad[0])] = b"\x00 not a graph"
-        del files[graph_of(cluster, bad[1])]
-        files[graph_of(cluster, bad[2])] = HUGE
-        permissions.denied.add(graph_of(cluster, bad[3]))
-        damaged = graph_of(cluster, bad[4])
+        files[graph_path(cluster, bad[0])] = b"\x00 not a graph"
+        del files[graph_path(cluster, bad[1])]
+        files[graph_path(cluster, bad[2])] = HUGE
+        permissions.denied.add(graph_path(cluster, bad[3]))
+        damaged = graph_path(cluster, bad[4])
         files[damaged] = files[damaged].replace(b"simulated", b"simu\xffated")
         del files[file]
         leader = cluster.leader()

@@ -1,7 +1,7 @@
 """Jobs that cannot be loaded are listed, kept, retried and dropped (RUN-12).
 
-Invariants under attack: such a job harms no other, its bytes are kept until it is dropped, and a
-dropped job never runs again.
+Invariants under attack: a job in quarantine harms no other, its bytes are kept until it is dropped,
+and a dropped job never runs again.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.errors import ConnectionLost, DuplicateJob, JobQuarantined, NotFound
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
@@ -34,16 +34,16 @@ async def fail_over(cluster: SimulatedCluster) -> None:
     cluster.start(leader)
 
 
-def graph_of(cluster: SimulatedCluster, job_id: JobId) -> str:
+def graph_path(cluster: SimulatedCluster, job_id: JobId) -> str:
     [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
     return path
 
 
 async def broken_job(cluster: SimulatedCluster, seconds: float = FOREVER) -> tuple[JobId, bytes]:
     """A job in quarantine, and the content that would repair it."""
-    bad = await cluster.submit(job(cluster, seconds=seconds, restart=AGAIN_AND_AGAIN))
+    bad = await cluster.submit(job(cluster, seconds=seconds, restart=MANY_RESTARTS))
     await asyncio.sleep(2)
-    path = graph_of(cluster, bad)
+    path = graph_path(cluster, bad)
     kept = cluster.storage.files[path]
     cluster.storage.files[path] = BAD
     await fail_over(cluster)
@@ -65,14 +65,14 @@ def test_a_job_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -
         good = await cluster.submit(job(cluster, seconds=30))
         bad, _ = await broken_job(cluster)
         [shown] = await quarantined(cluster)
-        assert (shown.job_id, shown.pointer) == (bad, graph_of(cluster, bad))
+        assert (shown.job_id, shown.pointer) == (bad, graph_path(cluster, bad))
         assert "cannot be understood" in shown.reason
         assert shown.since <= cluster.wall_clock()
         assert await cluster.wait_for_end(good) is JobStatus.FINISHED
-        for question in ("job_status", "job_details", "job_result"):
-            with pytest.raises(JobQuarantined, match=f"stoker quarantine drop {bad}") as told:
-                await cluster.ask(lambda dispatcher, ask=question: getattr(dispatcher, ask)(bad))
-            assert told.value.status == 409
+        for query in ("job_status", "job_details", "job_result"):
+            with pytest.raises(JobQuarantined, match=f"stoker quarantine drop {bad}") as raised:
+                await cluster.ask(lambda dispatcher, ask=query: getattr(dispatcher, ask)(bad))
+            assert raised.value.status == 409
         with pytest.raises(JobQuarantined):
             await cluster.ask(lambda d: d.wait_for_change(bad, (JobStatus.RUNNING,), 60))
         await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
@@ -84,7 +84,7 @@ def test_a_retry_starts_the_job_or_names_the_reason(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster, seconds=120)
         await asyncio.sleep(100)
-        path = graph_of(cluster, bad)
+        path = graph_path(cluster, bad)
         with pytest.raises(JobQuarantined, match="cannot be understood"):
             await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         cluster.storage.files[path] = kept
@@ -97,12 +97,12 @@ def test_a_retry_starts_the_job_or_names_the_reason(tmp_path: Path) -> None:
     simulate(tmp_path, scenario)
 
 
-def test_the_reason_is_that_of_the_last_retry(tmp_path: Path) -> None:
-    """A file that may not be read: permission denied."""
+def test_the_reason_shown_is_that_of_the_last_retry(tmp_path: Path) -> None:
+    """The last retry fails because permission to read the file is denied."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster, seconds=30)
-        cluster.storage.files[graph_of(cluster, bad)] = kept
+        cluster.storage.files[graph_path(cluster, bad)] = kept
         cluster.storage.fail_next("read", errno.EACCES)
         with pytest.raises(JobQuarantined, match="Permission denied"):
             await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
@@ -114,12 +114,12 @@ def test_the_reason_is_that_of_the_last_retry(tmp_path: Path) -> None:
 
 
 def test_a_dropped_job_is_failed_and_cleaned_up_and_never_runs_again(tmp_path: Path) -> None:
-    """Its result is recorded first (CLEAN-01, CLEAN-13)."""
+    """The result of a dropped job is recorded before the clean-up (CLEAN-01, CLEAN-13)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad, _ = await broken_job(cluster)
         attempts = len(cluster.history.attempts)
-        assert cluster.storage.files[graph_of(cluster, bad)] == BAD, "kept until it is dropped"
+        assert cluster.storage.files[graph_path(cluster, bad)] == BAD, "kept until it is dropped"
         for _ in range(2):
             await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.FAILED
@@ -130,7 +130,7 @@ def test_a_dropped_job_is_failed_and_cleaned_up_and_never_runs_again(tmp_path: P
         await asyncio.sleep(60)
         assert keys.job(bad) not in cluster.coordination.all_keys()
         left = [path for path in cluster.storage.files if path.startswith(f"jobs/{bad}")]
-        # Of the attempt whose lease ran out after the clean-up; the sweep finds it.
+        # The attempt whose lease ran out after the clean-up left an outcome; the sweep removes it.
         assert all(path.startswith(f"jobs/{bad}/outcomes/") for path in left)
         await fail_over(cluster)
         assert await cluster.status(bad) is JobStatus.FAILED
@@ -165,7 +165,7 @@ def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
         gateway = await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
         with pytest.raises(ConnectionLost):
             await gateway.drop_quarantined(bad)
-        cluster.storage.files[graph_of(cluster, bad)] = kept
+        cluster.storage.files[graph_path(cluster, bad)] = kept
         await asyncio.sleep(31)
         assert await cluster.wait_for_end(bad) is JobStatus.FAILED
         assert len(cluster.history.attempts) == attempts
@@ -176,7 +176,7 @@ def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
 def test_a_cancellation_in_quarantine_is_durable_and_takes_effect_when_the_job_loads(
     tmp_path: Path,
 ) -> None:
-    """Acknowledged means done, also across a fail-over (DISP-19, design invariant 6)."""
+    """An acknowledged cancellation survives a fail-over (DISP-19, design invariant 6)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster)
@@ -187,7 +187,7 @@ def test_a_cancellation_in_quarantine_is_durable_and_takes_effect_when_the_job_l
         assert (await quarantined(cluster))[0].cancel_wanted
         with pytest.raises(JobQuarantined, match="its cancellation is recorded"):
             await cluster.status(bad)
-        cluster.storage.files[graph_of(cluster, bad)] = kept
+        cluster.storage.files[graph_path(cluster, bad)] = kept
         await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.CANCELED
 
@@ -228,16 +228,16 @@ def test_only_a_job_in_quarantine_can_be_retried_or_dropped(tmp_path: Path) -> N
 
 
 def test_twenty_jobs_recover_beside_damaged_jobs(tmp_path: Path) -> None:
-    """Corrupt bytes, content that is gone, the graph of another job."""
+    """The damaged jobs have corrupt bytes, no content, or the graph of another job."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
         bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(3)]
         await asyncio.sleep(1)
         files = cluster.storage.files
-        files[graph_of(cluster, bad[0])] = BAD
-        del files[graph_of(cluster, bad[1])]
-        files[graph_of(cluster, bad[2])] = files[graph_of(cluster, good[0])]
+        files[graph_path(cluster, bad[0])] = BAD
+        del files[graph_path(cluster, bad[1])]
+        files[graph_path(cluster, bad[2])] = files[graph_path(cluster, good[0])]
         await fail_over(cluster)
         assert {shown.job_id for shown in await quarantined(cluster)} == set(bad)
         for each in good:
@@ -252,7 +252,7 @@ def test_twenty_jobs_recover_beside_damaged_jobs(tmp_path: Path) -> None:
 def test_the_only_job_goes_to_quarantine_when_its_file_may_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One job without permission must not keep a leader from serving."""
+    """One file that may not be read must not keep a leader from serving."""
     denied: set[str] = set()
     read = MemoryStorage.read
 
@@ -267,7 +267,7 @@ def test_the_only_job_goes_to_quarantine_when_its_file_may_not_be_read(
     async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=90))
         await asyncio.sleep(2)
-        denied.add(graph_of(cluster, bad))
+        denied.add(graph_path(cluster, bad))
         await fail_over(cluster)
         await asyncio.sleep(30)
         assert "Permission denied" in (await quarantined(cluster))[0].reason

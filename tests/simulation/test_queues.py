@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
@@ -34,7 +34,7 @@ QUEUES = QueueOptions(
 MOST_JOBS = {"nightly": 2, "single": 1}
 MOST_SLOTS = {"nightly": 3, "default": 5}
 SEEDS = range(1, 1 + max(1, int(os.environ.get("STOKER_SEEDS", "60")) // 30))
-"""Fewer than elsewhere: each takes seconds."""
+"""Fewer seeds than in other modules, because each run takes seconds."""
 JOBS = 200
 
 
@@ -47,14 +47,14 @@ def simulate(
 ) -> SimulatedCluster:
     clusters: list[SimulatedCluster] = []
 
-    async def play() -> None:
+    async def run() -> None:
         cluster = SimulatedCluster(seed, folder, queues=QUEUES)
         clusters.append(cluster)
         async with cluster.running(masters=2, executors=executors):
             await scenario(cluster)
             assert await cluster.broken_invariants() == []
 
-    run_virtual(play, seed=seed)
+    run_virtual(run, seed=seed)
     return clusters[0]
 
 
@@ -91,7 +91,7 @@ def assert_limits_held(history: History, queues: Mapping[JobId, str]) -> None:
 def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
     tmp_path: Path, seed: int
 ) -> None:
-    """Limits are never exceeded, and every job ends, also the unimportant ones."""
+    """Limits are never exceeded, and every job ends, including those of low priority."""
     queues: dict[JobId, str] = {}
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -106,7 +106,7 @@ def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
                     seconds=random.choice([0.2, 1, 3, 8]),
                     sinks=random.choice([1, 1, 2, 3]),
                     streaming=streaming,
-                    restart=AGAIN_AND_AGAIN,
+                    restart=MANY_RESTARTS,
                 )
                 priority = random.choice([-5, 0, 0, 0, 10])
                 job_id = await cluster.submit(queued(graph, queue, priority))
@@ -171,8 +171,8 @@ def test_a_queue_admits_jobs_in_order_and_reports_why_the_others_wait(tmp_path: 
     assert began == sorted(began)
 
 
-def test_the_reason_for_waiting_is_up_to_date_whenever_it_is_asked_for(tmp_path: Path) -> None:
-    """The job master asks less and less often; the answer to a client is current all the same."""
+def test_the_reason_for_waiting_is_up_to_date_whenever_it_is_requested(tmp_path: Path) -> None:
+    """The job master asks less and less often, but a client still gets a current answer."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         running = [
@@ -270,10 +270,12 @@ def test_streams_that_start_together_neither_deadlock_nor_starve(tmp_path: Path)
     simulate(tmp_path, scenario)
 
 
-def test_an_unimportant_job_is_not_starved_by_a_flood_of_important_ones(tmp_path: Path) -> None:
+def test_a_job_of_low_priority_is_not_starved_by_a_flood_of_more_important_jobs(
+    tmp_path: Path,
+) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         await cluster.submit(queued(job(cluster, seconds=10), "single"))
-        poor = await cluster.submit(queued(job(cluster), "single", priority=-3))
+        low = await cluster.submit(queued(job(cluster), "single", priority=-3))
 
         async def flood() -> None:
             while True:
@@ -282,7 +284,7 @@ def test_an_unimportant_job_is_not_starved_by_a_flood_of_important_ones(tmp_path
 
         flooding = asyncio.create_task(flood())
         try:
-            assert await cluster.wait_for_end(poor, patience=1200) is JobStatus.FINISHED
+            assert await cluster.wait_for_end(low, patience=1200) is JobStatus.FINISHED
         finally:
             flooding.cancel()
             await asyncio.gather(flooding, return_exceptions=True)

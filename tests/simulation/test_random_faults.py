@@ -1,7 +1,7 @@
-"""All faults at once, from a seed: deaths, stops, freezes, partitions, lost messages, outages.
+"""Random faults from a seed: deaths, stops, freezes, partitions, lost messages, outages.
 
 Every invariant is under attack and is checked at the end of each run. `STOKER_SEEDS=1000` runs that
-many seeds instead of the usual few, `STOKER_FIRST_SEED=77` begins there. A failure names its seed.
+many seeds instead of the usual few, `STOKER_FIRST_SEED=77` starts at 77. A failure names its seed.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.ha.memory import Loss
@@ -45,39 +45,39 @@ class FaultInjector:
             self.lossy_network,
         )
 
-    async def play(self) -> None:
+    async def inject(self) -> None:
         for _ in range(self.random.randint(1, 6)):
             await self.pause(15)
             await self.random.choice(self.faults)()
-        # One whose session was lost ends its tasks before it ends itself.
+        # A process that lost its session ends its tasks before it ends itself.
         await asyncio.sleep(15)
-        await self.restart_what_ended()
+        await self.restart_ended_processes()
 
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(self.random.uniform(0, seconds))
 
-    def anyone(self) -> str:
+    def any_process(self) -> str:
         return self.random.choice(sorted(self.cluster.processes))
 
-    async def restart_what_ended(self) -> None:
+    async def restart_ended_processes(self) -> None:
         for name in self.cluster.ended_by_themselves():
             await self.cluster.kill(name)
             self.cluster.start(name)
 
     async def kill(self) -> None:
-        name = self.anyone()
+        name = self.any_process()
         await self.cluster.kill(name)
         await self.pause(20)
         self.cluster.start(name)
 
     async def stop(self) -> None:
-        name = self.anyone()
+        name = self.any_process()
         await self.cluster.stop(name)
         await self.pause(20)
         self.cluster.start(name)
 
     async def cut_off_one_process(self) -> None:
-        self.cluster.cut_off(self.anyone())
+        self.cluster.cut_off(self.any_process())
         await self.pause(40)
         self.cluster.network.heal()
 
@@ -87,19 +87,21 @@ class FaultInjector:
         self.cluster.network.heal()
 
     async def isolate(self) -> None:
-        """Cut an executor off from everyone: it must end its attempts on its own, in time."""
-        name = self.anyone()
+        """Cut off one process; a cut-off executor must end its attempts by itself, in time."""
+        name = self.any_process()
         self.cluster.cut_off(name)
         self.cluster.coordination.suspend(self.cluster.processes[name].session)
         await self.pause(120)
         self.cluster.network.heal()
         self.cluster.coordination.resume(self.cluster.processes[name].session)
         await asyncio.sleep(1)
-        await self.restart_what_ended()
+        await self.restart_ended_processes()
 
     async def suspend_coordinator(self) -> None:
-        """For one process or for all. A long outage ends the session, and the process with it."""
-        names = [self.anyone()] if self.random.random() < 0.7 else sorted(self.cluster.processes)
+        """Suspend the session of one process or of all; a long outage ends these processes."""
+        names = (
+            [self.any_process()] if self.random.random() < 0.7 else sorted(self.cluster.processes)
+        )
         sessions = [self.cluster.processes[name].session for name in names]
         for session in sessions:
             self.cluster.coordination.suspend(session)
@@ -107,7 +109,7 @@ class FaultInjector:
         for session in sessions:
             self.cluster.coordination.resume(session)
         await asyncio.sleep(1)
-        await self.restart_what_ended()
+        await self.restart_ended_processes()
 
     async def lose_a_commit(self) -> None:
         master = self.random.choice([n for n in self.cluster.processes if n.startswith("master")])
@@ -116,7 +118,7 @@ class FaultInjector:
         await self.pause(20)
         self.cluster.coordination.heal(session)
         await asyncio.sleep(1)
-        await self.restart_what_ended()
+        await self.restart_ended_processes()
 
     async def make_storage_unavailable(self) -> None:
         self.cluster.storage.go_away()
@@ -124,14 +126,14 @@ class FaultInjector:
         self.cluster.storage.come_back()
 
     async def freeze(self) -> None:
-        """Shorter or longer than a session or a lease; it wakes up with outdated beliefs."""
-        name = self.anyone()
+        """Freeze a process for less or more than a session or a lease, then wake it up."""
+        name = self.any_process()
         self.cluster.freeze(name)
         await self.pause(self.random.choice([SESSION_TIMEOUT, 3 * SESSION_TIMEOUT, 150]))
         lag = self.random.choice([0, 0.1, 2])
         self.cluster.thaw(name, contact_after=lag)
         await asyncio.sleep(lag + 15)
-        await self.restart_what_ended()
+        await self.restart_ended_processes()
 
     async def slow_storage(self) -> None:
         await self.slow_down(self.cluster.slow_storage)
@@ -179,7 +181,7 @@ def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
                 fails=cluster.random.choice([0, 0, 0, 1, 3]),
                 streaming=streaming,
                 cancel_seconds=cluster.random.choice([0, 0, 0.5, 5]),
-                restart=AGAIN_AND_AGAIN,
+                restart=MANY_RESTARTS,
             )
             job_id = await cluster.submit(graph)
             (endless if streaming else finite).append(job_id)
@@ -187,7 +189,7 @@ def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
                 await asyncio.sleep(cluster.random.uniform(0, 8))
                 await cluster.cancel(job_id)
 
-        await asyncio.gather(submit_some(), FaultInjector(cluster).play())
+        await asyncio.gather(submit_some(), FaultInjector(cluster).inject())
         for each in endless:
             await asyncio.sleep(cluster.random.uniform(0, 5))
             await cluster.cancel(each)
@@ -196,12 +198,12 @@ def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
         for each in finite:
             status = await cluster.wait_for_end(each)
             assert status is JobStatus.FINISHED or each in cluster.history.cancelled
-        await nothing_is_left(cluster)
+        await check_that_nothing_is_left(cluster)
 
     simulate(tmp_path, scenario, seed=seed)
 
 
-async def nothing_is_left(cluster: SimulatedCluster) -> None:
+async def check_that_nothing_is_left(cluster: SimulatedCluster) -> None:
     """Soon after the last job has ended, all slots are free and only results are on record."""
     await asyncio.sleep(90)
     overview = await cluster.ask(lambda dispatcher: dispatcher.cluster_overview())

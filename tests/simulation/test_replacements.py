@@ -1,7 +1,7 @@
 """Jobs are replaced by other versions while leaders die (OPS-01).
 
 Invariants under attack: two versions never run at the same time, and one version is left in the
-end. A client that dies in the middle does not occur here, because nothing depends on the client.
+end. No client dies here, because a replacement does not depend on its client.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.errors import CannotTakeSavepoint, Conflict, InvalidInput, NotFound
 from stoker.core.failpoints import REPLACEMENT_FAILPOINTS, armed
 from stoker.core.graph import JobGraph
@@ -41,7 +41,7 @@ def stream(cluster: SimulatedCluster, *, fails: int = 0, seconds: float = FOREVE
         fails=fails,
         sinks=2,
         streaming=True,
-        restart=AGAIN_AND_AGAIN,
+        restart=MANY_RESTARTS,
     )
 
 
@@ -71,7 +71,7 @@ async def wait_for_phase(
     wanted: ReplacementPhase | None,
     trigger_id: str = TRIGGER,
 ) -> Replacement:
-    """Without a phase, wait for the end."""
+    """Wait for a phase, or, without one, for the end of the replacement."""
     phase: ReplacementPhase | None = None
     async with asyncio.timeout(900):
         while True:
@@ -109,7 +109,7 @@ async def live_jobs(cluster: SimulatedCluster) -> list[JobId]:
     return [each.job_id for each in jobs if not each.status.globally_terminal]
 
 
-async def end(cluster: SimulatedCluster, job_id: JobId) -> None:
+async def cancel_and_wait(cluster: SimulatedCluster, job_id: JobId) -> None:
     await cluster.cancel(job_id)
     assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
@@ -135,7 +135,7 @@ def test_a_good_version_replaces_the_old_one(tmp_path: Path):
         assert await live_jobs(cluster) == [new.job_id]
         await trigger(cluster, upgrade(old, new))
         assert await wait_until_over(cluster, old) == over
-        await end(cluster, new.job_id)
+        await cancel_and_wait(cluster, new.job_id)
 
     simulate(tmp_path, scenario)
 
@@ -152,7 +152,7 @@ def test_a_bad_version_is_cancelled_and_the_old_one_is_restored(tmp_path: Path):
         assert await cluster.wait_for_end(new.job_id) is JobStatus.CANCELED
         await wait_until_running(cluster, over.back_id)
         assert await live_jobs(cluster) == [over.back_id]
-        await end(cluster, over.back_id)
+        await cancel_and_wait(cluster, over.back_id)
 
     simulate(tmp_path, scenario)
 
@@ -172,12 +172,12 @@ def test_a_failed_stop_leaves_the_old_version_running(tmp_path: Path):
         await trigger(cluster, upgrade(old, again, "7" * 32))
         over = await wait_until_over(cluster, old, "7" * 32)
         assert over.phase is ReplacementPhase.DONE
-        await end(cluster, again.job_id)
+        await cancel_and_wait(cluster, again.job_id)
 
     simulate(tmp_path, scenario)
 
 
-def test_the_old_version_is_not_restored_when_somebody_cancels_the_new_one(tmp_path: Path):
+def test_the_old_version_is_not_restored_when_a_user_cancels_the_new_one(tmp_path: Path):
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
@@ -185,7 +185,7 @@ def test_the_old_version_is_not_restored_when_somebody_cancels_the_new_one(tmp_p
         await trigger(cluster, upgrade(old, new))
         await wait_for_phase(cluster, old, ReplacementPhase.WATCHING)
         await wait_until_running(cluster, new.job_id)
-        await end(cluster, new.job_id)
+        await cancel_and_wait(cluster, new.job_id)
         over = await wait_until_over(cluster, old)
         assert over.phase is ReplacementPhase.DONE
         assert "cancelled" in over.reason
@@ -203,17 +203,19 @@ def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Pa
         await wait_until_running(cluster, old)
         with pytest.raises(InvalidInput, match="is a batch job"):
             await trigger(cluster, upgrade(old, job(cluster)))
-        nowhere = msgspec.structs.replace(rescale(old), partitions=None)
+        without_partitions = msgspec.structs.replace(rescale(old), partitions=None)
         with pytest.raises(InvalidInput, match="partitions must be"):
-            await trigger(cluster, nowhere)
-        homeless = msgspec.structs.replace(upgrade(old, version(cluster, GOOD)), directory=None)
+            await trigger(cluster, without_partitions)
+        without_directory = msgspec.structs.replace(
+            upgrade(old, version(cluster, GOOD)), directory=None
+        )
         with pytest.raises(InvalidInput, match="no directory is named"):
-            await trigger(cluster, homeless)
+            await trigger(cluster, without_directory)
         with pytest.raises(NotFound, match="no replacement"):
             await cluster.ask(lambda d: d.replacement_status(old, TRIGGER, None, 0))
         assert await cluster.status(old) is JobStatus.RUNNING
         assert await cluster.wait_for_end(batch) is JobStatus.FINISHED
-        await end(cluster, old)
+        await cancel_and_wait(cluster, old)
 
     simulate(tmp_path, scenario)
 
@@ -229,7 +231,7 @@ def test_a_rescale_that_cannot_repartition_the_state_restores_the_job(tmp_path: 
         assert over.phase is ReplacementPhase.ROLLED_BACK
         assert "no Spark to repartition" in over.reason
         await wait_until_running(cluster, over.back_id)
-        await end(cluster, over.back_id)
+        await cancel_and_wait(cluster, over.back_id)
 
     simulate(tmp_path, scenario)
 
@@ -284,7 +286,7 @@ HITS = {
         "replacements.before-cancel": 1,
     },
 }
-"""How often an upgrade reaches each place; the division and old records have other tests."""
+"""How often an upgrade reaches each failpoint; other tests cover division and old records."""
 DEATHS = [
     (kind, name, hit)
     for kind, places in HITS.items()
@@ -294,7 +296,7 @@ DEATHS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "hit"), DEATHS)
-def test_the_next_leader_carries_a_replacement_on_from_every_failpoint(
+def test_the_next_leader_continues_a_replacement_from_every_failpoint(
     tmp_path: Path, kind: str, name: str, hit: int
 ):
     """Shows STORE-09 and DISP-27."""
@@ -313,7 +315,7 @@ def test_the_next_leader_carries_a_replacement_on_from_every_failpoint(
         assert over.phase is expected, over
         await wait_until_running(cluster, over.running_id)
         assert await live_jobs(cluster) == [over.running_id]
-        await end(cluster, over.running_id)
+        await cancel_and_wait(cluster, over.running_id)
 
     simulate(tmp_path, scenario, executors=2)
 
@@ -346,13 +348,13 @@ def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path:
         details = await cluster.ask(lambda d: d.job_details(over.new_id))
         assert details.configuration["spark.sql.shuffle.partitions"] == "4"
         assert await live_jobs(cluster) == [over.new_id]
-        await end(cluster, over.new_id)
+        await cancel_and_wait(cluster, over.new_id)
 
     simulate(tmp_path, scenario, executors=2)
 
 
-def test_every_failpoint_of_a_replacement_has_a_test_that_dies_there():
+def test_every_failpoint_of_a_replacement_has_a_test_that_crashes_there():
     elsewhere = {name for name in REPLACEMENT_FAILPOINTS if "division" in name}
-    # Of records that are over: nothing depends on them.
+    # Nothing depends on the records of replacements that are over.
     removal = {name for name in REPLACEMENT_FAILPOINTS if "removing" in name}
     assert REPLACEMENT_FAILPOINTS - elsewhere - removal <= {name for _, name, _ in DEATHS}

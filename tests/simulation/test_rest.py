@@ -1,6 +1,6 @@
 """The REST API of a simulated cluster: real parts, a fake engine, virtual time.
 
-Under attack: the claim that every answer has the fields and types of Flink's answers.
+Claim under attack: every answer has the fields and types of Flink's answers.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ async def check(
 
 
 async def outcome(http: httpx.AsyncClient, place: str, trigger: str, facts: str) -> dict[str, Any]:
-    """Compares every answer on the way with the table."""
+    """Wait for the outcome of an operation; compare every answer with the table."""
     operation = next(
         each for each in flink_facts.read_table() if (each.method, each.path) == ("GET", facts)
     )
@@ -135,7 +135,7 @@ async def outcome(http: httpx.AsyncClient, place: str, trigger: str, facts: str)
 def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_listed_and_disposed_of(
     tmp_path: Path,
 ) -> None:
-    """The operation is asynchronous and polled by its trigger id (OPS-01, OPS-08)."""
+    """A stop is asynchronous, and a client polls it by its trigger id (OPS-01, OPS-08)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -198,7 +198,7 @@ def test_events_report_a_job_from_its_start_to_its_end(tmp_path: Path) -> None:
 
 
 def test_one_id_means_one_job_for_every_client(tmp_path: Path) -> None:
-    """A repetition is the same job; another graph is refused, and the job keeps running."""
+    """A repeated submission is accepted, another graph is refused, and the job keeps running."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=30)

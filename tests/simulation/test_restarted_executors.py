@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -20,10 +20,10 @@ async def states_of(cluster: SimulatedCluster, job_id: JobId) -> set[ExecutionSt
 
 
 def test_a_job_gets_its_slots_on_the_restarted_executor_before_later_jobs(tmp_path: Path) -> None:
-    """Otherwise the job of higher priority would get them (TM-22)."""
+    """The waiting job of higher priority does not get the slots (TM-22)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=AGAIN_AND_AGAIN)
+        graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=MANY_RESTARTS)
         runs = await cluster.submit(graph)
         await asyncio.sleep(5)
         waiting = msgspec.structs.replace(job(cluster, seconds=1, sinks=2), priority=9)
@@ -44,7 +44,7 @@ def test_a_job_gets_its_slots_on_the_restarted_executor_before_later_jobs(tmp_pa
 
 def test_a_job_that_moved_elsewhere_gives_up_its_previous_slot(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
-        graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+        graph = job(cluster, seconds=FOREVER, streaming=True, restart=MANY_RESTARTS)
         runs = await cluster.submit(graph)
         await asyncio.sleep(5)
         details = await cluster.ask(lambda dispatcher: dispatcher.job_details(runs))

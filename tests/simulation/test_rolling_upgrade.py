@@ -20,8 +20,8 @@ from stoker.testing.virtual_time import run_virtual
 NEW_FIELD = "known_from_the_next_release_on"
 
 
-def with_more(content: bytes) -> bytes:
-    """A record as the next release would write it; anything else is unchanged."""
+def with_new_field(content: bytes) -> bytes:
+    """A record as the next release would write it; other content is unchanged."""
     try:
         record = msgspec.json.decode(content)
     except msgspec.DecodeError:
@@ -31,7 +31,7 @@ def with_more(content: bytes) -> bytes:
     return msgspec.json.encode({**record, NEW_FIELD: {"of": ["any", "shape"]}})
 
 
-def without_more(content: bytes) -> bytes:
+def without_new_field(content: bytes) -> bytes:
     """The record as the next release reads it."""
     try:
         record = msgspec.json.decode(content)
@@ -46,12 +46,12 @@ def without_more(content: bytes) -> bytes:
 class NewerCoordinator(ProcessCoordinator):
     async def read(self, key: str, *, watch: Watch | None = None) -> Versioned | None:
         found = await super().read(key, watch=watch)
-        return None if found is None else replace(found, value=without_more(found.value))
+        return None if found is None else replace(found, value=without_new_field(found.value))
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         return await super().commit(
             [
-                replace(op, value=with_more(op.value)) if isinstance(op, Create | Put) else op
+                replace(op, value=with_new_field(op.value)) if isinstance(op, Create | Put) else op
                 for op in ops
             ]
         )
@@ -59,10 +59,10 @@ class NewerCoordinator(ProcessCoordinator):
 
 class NewerStorage(ProcessStorage):
     async def create(self, path: str, content: bytes) -> None:
-        await super().create(path, with_more(content))
+        await super().create(path, with_new_field(content))
 
     async def write(self, path: str, content: bytes) -> None:
-        await super().write(path, with_more(content))
+        await super().write(path, with_new_field(content))
 
 
 class MixedCluster(SimulatedCluster):
@@ -88,7 +88,7 @@ def test_jobs_keep_running_while_masters_are_upgraded_and_downgraded(tmp_path: P
             await cluster.stop("master-0")
             await asyncio.sleep(5)
             assert cluster.leader() == "master-new"
-            of_the_new = await cluster.submit(job(cluster, seconds=60))
+            on_new_leader = await cluster.submit(job(cluster, seconds=60))
             assert await cluster.wait_for_end(await cluster.submit(job(cluster)))
             records = cluster.coordination.tree().records.values()
             assert any(NEW_FIELD.encode() in record.value for record in records)
@@ -97,9 +97,9 @@ def test_jobs_keep_running_while_masters_are_upgraded_and_downgraded(tmp_path: P
             await asyncio.sleep(2)
             await cluster.stop("master-new")
             await asyncio.sleep(5)
-            assert cluster.leader() == "master-0", "one can go back"
+            assert cluster.leader() == "master-0", "a downgrade is possible"
             assert await cluster.ask(lambda dispatcher: dispatcher.quarantined()) == []
-            for job_id in (long, of_the_new):
+            for job_id in (long, on_new_leader):
                 assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
             assert len(await cluster.jobs()) == 3
             assert await cluster.broken_invariants() == []

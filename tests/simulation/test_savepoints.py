@@ -1,4 +1,4 @@
-"""Savepoints and stops that succeed, fail, and outlive the leader that began them.
+"""Savepoints and stops that succeed, that fail, and that outlive the leader that started them.
 
 Invariants under attack: a job whose savepoint fails keeps running, and one trigger id never takes
 two savepoints.
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import (
     CannotTakeSavepoint,
@@ -37,7 +37,7 @@ STOP = SavepointRequest(directory=DIRECTORY, stop=True, limit_seconds=20)
 
 
 def stream(cluster: SimulatedCluster, **more: str) -> JobGraph:
-    graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=AGAIN_AND_AGAIN)
+    graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=MANY_RESTARTS)
     return msgspec.structs.replace(graph, configuration=graph.configuration | more)
 
 
@@ -87,7 +87,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
 
 
 def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
-    """The savepoint fails, and the job does not (CKPT-16)."""
+    """The savepoint fails, but the job does not (CKPT-16)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster, **{"fake.no-boundary": "1"}))
@@ -120,7 +120,7 @@ def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
 def test_a_job_keeps_running_when_its_savepoint_directory_fails(
     tmp_path: Path, code: int, words: str, stop: bool
 ):
-    """Its streams are not left suspended (CKPT-16)."""
+    """The streams of the job are not left suspended (CKPT-16)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -167,7 +167,7 @@ def test_one_trigger_id_means_one_operation(tmp_path: Path):
 
 
 def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path: Path):
-    """From a newer version, truncated, from another job, not a savepoint; a good one is used."""
+    """Unusable: of a newer version, truncated, of another job, or not a savepoint at all."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -236,10 +236,10 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails
         assert (early.taken, early.error) == (None, "CannotTakeSavepoint")
         assert "try again" in early.message
         await wait_until_running(cluster, job_id)
-        nowhere = SavepointRequest(limit_seconds=20)
-        homeless = await trigger(cluster, job_id, nowhere, "2" * 32)
-        assert homeless.taken is None
-        assert "execution.checkpointing.savepoint-dir" in homeless.message
+        no_directory = SavepointRequest(limit_seconds=20)
+        without_directory = await trigger(cluster, job_id, no_directory, "2" * 32)
+        assert without_directory.taken is None
+        assert "execution.checkpointing.savepoint-dir" in without_directory.message
         assert await cluster.status(job_id) is JobStatus.RUNNING
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
@@ -254,7 +254,7 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails
 def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
     tmp_path: Path, content: bytes | None, words: str
 ):
-    """Before any part of the job runs, because half a state is worse than none (CKPT-11)."""
+    """The job fails before any part of it runs: half a state is worse than none (CKPT-11)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -284,7 +284,7 @@ def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
 
 
 def crash_once(cluster: SimulatedCluster, hit: int = 1) -> Callable[[], None]:
-    """Crashes the process that reaches a failpoint for the nth time."""
+    """An action that crashes the process that reaches a failpoint for the nth time."""
     hits: list[str] = []
 
     def die() -> None:
@@ -296,7 +296,7 @@ def crash_once(cluster: SimulatedCluster, hit: int = 1) -> Callable[[], None]:
 
 
 SETTLED_SECONDS = 30
-"""For the session of the dead leader to end, and for the next one to find the streams."""
+"""Time for the dead leader's session to end and for the next leader to find the streams."""
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ SETTLED_SECONDS = 30
 def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_finds_them(
     tmp_path: Path, name: str
 ):
-    """They do not wait for the ten minutes that a savepoint may take (CKPT-16)."""
+    """The streams do not wait for the ten minutes that a savepoint may take (CKPT-16)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -322,7 +322,7 @@ def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_
         with armed(name, die_and_note), contextlib.suppress(StokerError):
             await trigger(cluster, job_id, STOP)
         await wait_until_running(cluster, job_id)
-        while any(order_files(tmp_path)):  # noqa: ASYNC110 - files tell nobody
+        while any(order_files(tmp_path)):  # noqa: ASYNC110 - files send no event
             await asyncio.sleep(0.5)
         assert loop.time() - died_at[0] < SETTLED_SECONDS
         assert (await trigger(cluster, job_id, STOP, "3" * 32)).taken is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from simulation.test_random_faults import SEEDS, FaultInjector
 from simulation.test_savepoints import STOP, stream, wait_until_running
 from stoker.aio.latest import Latest
@@ -32,7 +32,7 @@ async def request_shutdown(cluster: SimulatedCluster) -> None:
     await cluster.ask(lambda leader: leader.shut_down_cluster(ApplicationStatus.SUCCEEDED))
 
 
-async def all_have_ended(cluster: SimulatedCluster, *, within: float = 200.0) -> None:
+async def wait_until_all_have_ended(cluster: SimulatedCluster, *, within: float = 200.0) -> None:
     tasks = [process.task for process in cluster.processes.values()]
     await asyncio.wait(tasks, timeout=within)
     assert sorted(cluster.ended_by_themselves()) == sorted(cluster.processes)
@@ -54,8 +54,8 @@ def jobs_on_record(cluster: SimulatedCluster) -> list[str]:
     return [key for key in cluster.coordination.all_keys() if key.startswith(prefixes)]
 
 
-async def some_jobs(cluster: SimulatedCluster) -> tuple[JobId, JobId]:
-    """One job that has finished, and one that would run for ever."""
+async def submit_two_jobs(cluster: SimulatedCluster) -> tuple[JobId, JobId]:
+    """Submit one job that finishes, and one that would run for ever."""
     plain = await cluster.submit(job(cluster))
     endless = await cluster.submit(
         job(cluster, seconds=FOREVER, sinks=2, streaming=True, cancel_seconds=5)
@@ -65,10 +65,8 @@ async def some_jobs(cluster: SimulatedCluster) -> tuple[JobId, JobId]:
     return plain, endless
 
 
-async def is_unchanged_after_restart(
-    cluster: SimulatedCluster, plain: JobId, endless: JobId
-) -> None:
-    """A restarted cluster serves, knows how all jobs ended, and runs none of them."""
+async def check_after_restart(cluster: SimulatedCluster, plain: JobId, endless: JobId) -> None:
+    """Check that a restarted cluster serves, knows how all jobs ended, and runs none of them."""
     attempts = len(cluster.history.attempts)
     await restart_cluster(cluster)
     assert await cluster.status(plain) is JobStatus.FINISHED
@@ -85,21 +83,21 @@ def test_all_processes_end_after_the_jobs_and_a_restart_finds_the_results(
     """No process ends before the cancelled jobs are cleaned up (ENTRY-04, DISP-17)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        plain, endless = await some_jobs(cluster)
+        plain, endless = await submit_two_jobs(cluster)
         await request_shutdown(cluster)
         record = record_of(cluster)
         assert record is not None
         assert record.stage is ShutdownStage.ENDING
         assert cluster.ended_by_themselves() == []
         assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
-        await all_have_ended(cluster)
+        await wait_until_all_have_ended(cluster)
         assert jobs_on_record(cluster) == []
         assert not [path for path in cluster.storage.files if path.startswith("jobs/")]
         record = record_of(cluster)
         assert record is not None
         assert record.stage is ShutdownStage.OVER
         assert record.status is ApplicationStatus.SUCCEEDED
-        await is_unchanged_after_restart(cluster, plain, endless)
+        await check_after_restart(cluster, plain, endless)
 
     simulate(tmp_path, scenario, masters=3)
 
@@ -114,7 +112,7 @@ def test_a_cluster_without_jobs_ends_at_once_and_can_be_shut_down_again_after_a_
         for _ in range(2):
             await request_shutdown(cluster)
             await request_shutdown(cluster)
-            await all_have_ended(cluster, within=10)
+            await wait_until_all_have_ended(cluster, within=10)
             record = record_of(cluster)
             assert record is not None
             nonces.add(record.nonce)
@@ -125,7 +123,7 @@ def test_a_cluster_without_jobs_ends_at_once_and_can_be_shut_down_again_after_a_
     simulate(tmp_path, scenario)
 
 
-def test_nothing_new_is_accepted_during_a_shutdown(tmp_path: Path) -> None:
+def test_no_new_job_is_accepted_during_a_shutdown(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, cancel_seconds=5)
         await cluster.submit(graph)
@@ -133,8 +131,8 @@ def test_nothing_new_is_accepted_during_a_shutdown(tmp_path: Path) -> None:
         await request_shutdown(cluster)
         with pytest.raises(ClusterIsEnding, match="start it again"):
             await cluster.submit(job(cluster))
-        assert await cluster.submit(graph) == graph.job_id, "it was accepted before"
-        await all_have_ended(cluster)
+        assert await cluster.submit(graph) == graph.job_id, "the job was accepted before"
+        await wait_until_all_have_ended(cluster)
         await restart_cluster(cluster)
 
     simulate(tmp_path, scenario)
@@ -152,7 +150,7 @@ def test_a_submission_under_way_is_not_left_behind_by_a_shutdown(tmp_path: Path)
         ):
             await cluster.submit(graph)
         await asyncio.gather(*ends)
-        await all_have_ended(cluster)
+        await wait_until_all_have_ended(cluster)
         assert jobs_on_record(cluster) == []
         await restart_cluster(cluster)
         assert await cluster.status(graph.job_id) is JobStatus.CANCELED
@@ -163,7 +161,7 @@ def test_a_submission_under_way_is_not_left_behind_by_a_shutdown(tmp_path: Path)
 def test_an_unreachable_executor_does_not_hold_up_a_shutdown_for_ever(
     tmp_path: Path,
 ) -> None:
-    """Its attempts end with their leases; the executor ends when it learns of the shutdown."""
+    """The executor's attempts end with their leases; it ends when it learns of the shutdown."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -174,7 +172,7 @@ def test_an_unreachable_executor_does_not_hold_up_a_shutdown_for_ever(
         await asyncio.sleep(300)
         assert set(cluster.processes) - set(cluster.ended_by_themselves()) == {attempt.executor}
         cluster.thaw(attempt.executor)
-        await all_have_ended(cluster, within=60)
+        await wait_until_all_have_ended(cluster, within=60)
         await restart_cluster(cluster)
         assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
 
@@ -197,7 +195,7 @@ def test_a_savepoint_under_way_is_finished_before_a_shutdown(
         assert (status.taken is not None) is has_boundary
         with pytest.raises(StokerError):
             await cluster.ask(lambda leader: leader.trigger_savepoint(job_id, "2" * 32, STOP))
-        await all_have_ended(cluster)
+        await wait_until_all_have_ended(cluster)
         await restart_cluster(cluster)
         ended = JobStatus.FINISHED if has_boundary else JobStatus.CANCELED
         assert await cluster.status(job_id) is ended
@@ -217,7 +215,7 @@ def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancellation(tmp_path: Path
         await cluster.kill(leader)
         await asyncio.sleep(10)
         await request_shutdown(cluster)
-        await all_have_ended(cluster)
+        await wait_until_all_have_ended(cluster)
         cluster.storage.files[path] = kept
         cluster.start(leader)
         await restart_cluster(cluster)
@@ -227,8 +225,8 @@ def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancellation(tmp_path: Path
     simulate(tmp_path, scenario)
 
 
-class Reaper:
-    """Kills the master that reaches the failpoint, once."""
+class MasterKiller:
+    """Kills the first master that reaches the failpoint."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
@@ -240,34 +238,34 @@ class Reaper:
             self.dead.set(self.cluster.crash(name))
 
 
-@pytest.mark.parametrize("is_raised", [False, True])
+@pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("name", ON_THE_WAY)
 def test_the_next_leader_completes_a_shutdown_that_its_leader_did_not_survive(
-    tmp_path: Path, name: str, is_raised: bool
+    tmp_path: Path, name: str, is_restarted: bool
 ) -> None:
     """Whether or not a service manager restarts the dead master (ENTRY-04)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        plain, endless = await some_jobs(cluster)
-        reaper = Reaper(cluster)
-        with armed(name, reaper.reached):
+        plain, endless = await submit_two_jobs(cluster)
+        killer = MasterKiller(cluster)
+        with armed(name, killer.reached):
             await request_shutdown_despite_deaths(cluster)
-            dead = await reaper.dead.wait_until(lambda found: found is not None)
+            dead = await killer.dead.wait_until(lambda found: found is not None)
             assert dead is not None
             await asyncio.gather(dead.task, return_exceptions=True)
-        if is_raised and name != "shutdown.after-over":
+        if is_restarted and name != "shutdown.after-over":
             cluster.start(dead.name)
-        await all_have_ended(cluster)
+        await wait_until_all_have_ended(cluster)
         assert jobs_on_record(cluster) == []
         if dead.name not in cluster.processes:
             cluster.start(dead.name)
-        await is_unchanged_after_restart(cluster, plain, endless)
+        await check_after_restart(cluster, plain, endless)
 
     simulate(tmp_path, scenario, masters=3)
 
 
 async def request_shutdown_despite_deaths(cluster: SimulatedCluster) -> None:
-    """Repeats the request as a client does; in the end nobody may be left to answer."""
+    """Repeat the request like a client; in the end no master may be left to answer."""
     while record_of(cluster) is None:
         asking = asyncio.create_task(request_shutdown(cluster))
         await asyncio.wait({asking}, timeout=30)
@@ -278,10 +276,10 @@ async def request_shutdown_despite_deaths(cluster: SimulatedCluster) -> None:
 def test_a_master_that_was_frozen_during_a_shutdown_ends_when_it_wakes_up(
     tmp_path: Path,
 ) -> None:
-    """The previous leader did not know of the shutdown (RUN-06)."""
+    """The frozen master was the leader and did not learn of the shutdown (RUN-06)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        plain, endless = await some_jobs(cluster)
+        plain, endless = await submit_two_jobs(cluster)
         leader = cluster.leader()
         assert leader is not None
         old = await _gateway(cluster)
@@ -294,9 +292,9 @@ def test_a_master_that_was_frozen_during_a_shutdown_ends_when_it_wakes_up(
         cluster.thaw(leader, contact_after=1)
         with pytest.raises(StokerError):
             await old.shut_down_cluster(ApplicationStatus.FAILED)
-        await all_have_ended(cluster, within=60)
+        await wait_until_all_have_ended(cluster, within=60)
         assert record_of(cluster) == ended
-        await is_unchanged_after_restart(cluster, plain, endless)
+        await check_after_restart(cluster, plain, endless)
 
     simulate(tmp_path, scenario)
 
@@ -307,7 +305,7 @@ async def _gateway(cluster: SimulatedCluster) -> DispatcherGateway:
 
 
 def test_a_previous_leader_cannot_shut_the_cluster_down(tmp_path: Path) -> None:
-    """Its write is refused by the epoch (RUN-06)."""
+    """The epoch refuses the write of the previous leader (RUN-06)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await _gateway(cluster)
@@ -327,11 +325,11 @@ def test_a_previous_leader_cannot_shut_the_cluster_down(tmp_path: Path) -> None:
 def test_a_shutdown_that_no_leader_survived_is_forgotten_by_a_much_later_start(
     tmp_path: Path,
 ) -> None:
-    """Also when a leader dies while it forgets the shutdown."""
+    """This also holds if a leader dies while it forgets the shutdown."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(
-            job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+            job(cluster, seconds=FOREVER, streaming=True, restart=MANY_RESTARTS)
         )
         await asyncio.sleep(3)
         names = sorted(cluster.processes)
@@ -347,9 +345,9 @@ def test_a_shutdown_that_no_leader_survived_is_forgotten_by_a_much_later_start(
         for name in names:
             cluster.start(name)
         for name in ("shutdown.before-forgetting", "shutdown.after-forgetting"):
-            reaper = Reaper(cluster)
-            with armed(name, reaper.reached):
-                dead = await reaper.dead.wait_until(lambda found: found is not None)
+            killer = MasterKiller(cluster)
+            with armed(name, killer.reached):
+                dead = await killer.dead.wait_until(lambda found: found is not None)
             assert dead is not None
             await asyncio.gather(dead.task, return_exceptions=True)
             cluster.start(dead.name)
@@ -372,7 +370,7 @@ def test_an_unreadable_shutdown_record_ends_no_process(tmp_path: Path) -> None:
         await session.commit([Put(keys.SHUTDOWN, b"{}")])
         assert await cluster.wait_for_end(await cluster.submit(job(cluster))) is JobStatus.FINISHED
         await request_shutdown(cluster)
-        await all_have_ended(cluster)
+        await wait_until_all_have_ended(cluster)
         await restart_cluster(cluster)
         await session.close()
 
@@ -390,7 +388,7 @@ def test_an_unavailable_storage_does_not_hold_up_a_shutdown_for_ever(tmp_path: P
         assert leader is not None
         await cluster.kill(leader)
         cluster.storage.go_away()
-        await all_have_ended(cluster, within=600)
+        await wait_until_all_have_ended(cluster, within=600)
         cluster.storage.come_back()
         cluster.start(leader)
         await restart_cluster(cluster)
@@ -400,7 +398,7 @@ def test_an_unavailable_storage_does_not_hold_up_a_shutdown_for_ever(tmp_path: P
 
 
 class ShutdownFaultInjector(FaultInjector):
-    """A dead process is restarted unless it has ended with its cluster."""
+    """Restarts a dead process unless the shutdown is over."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(cluster)
@@ -421,29 +419,29 @@ class ShutdownFaultInjector(FaultInjector):
         record = record_of(self.cluster)
         return record is not None and record.stage is ShutdownStage.OVER
 
-    async def play(self) -> None:
+    async def inject(self) -> None:
         for _ in range(self.random.randint(1, 4)):
             await self.pause(4)
             if self.is_over():
                 return
             await self.random.choice(self.faults)()
 
-    def anyone(self) -> str:
+    def any_process(self) -> str:
         ended = self.cluster.ended_by_themselves()
         return self.random.choice(sorted(set(self.cluster.processes) - set(ended)))
 
-    async def restart_what_ended(self) -> None:
+    async def restart_ended_processes(self) -> None:
         if not self.is_over():
-            await super().restart_what_ended()
+            await super().restart_ended_processes()
 
     async def kill(self) -> None:
-        name = self.anyone()
+        name = self.any_process()
         await self.cluster.kill(name)
         await self.pause(20)
         self.start_unless_over(name)
 
     async def stop(self) -> None:
-        name = self.anyone()
+        name = self.any_process()
         await self.cluster.stop(name)
         await self.pause(20)
         self.start_unless_over(name)
@@ -455,7 +453,7 @@ class ShutdownFaultInjector(FaultInjector):
 
 @pytest.mark.parametrize("seed", [*SEEDS][: max(20, len(SEEDS) // 4)])
 def test_random_faults_do_not_keep_a_cluster_from_shutting_down(tmp_path: Path, seed: int) -> None:
-    """Everything ends, nothing comes back, and no job runs again (ENTRY-04)."""
+    """All processes end, and no job runs again after a restart (ENTRY-04)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         names = sorted(cluster.processes)
@@ -466,15 +464,15 @@ def test_random_faults_do_not_keep_a_cluster_from_shutting_down(tmp_path: Path, 
                     seconds=cluster.random.choice([1, 20, FOREVER]),
                     streaming=cluster.random.random() < 0.5,
                     cancel_seconds=cluster.random.choice([0, 5]),
-                    restart=AGAIN_AND_AGAIN,
+                    restart=MANY_RESTARTS,
                 )
             )
             for _ in range(cluster.random.randint(0, 4))
         ]
         await asyncio.sleep(cluster.random.uniform(0, 5))
         await request_shutdown(cluster)
-        await ShutdownFaultInjector(cluster).play()
-        await all_have_ended(cluster, within=900)
+        await ShutdownFaultInjector(cluster).inject()
+        await wait_until_all_have_ended(cluster, within=900)
         attempts = len(cluster.history.attempts)
         for name in set(names) - set(cluster.processes):
             cluster.start(name)

@@ -62,7 +62,7 @@ def test_a_failing_job_follows_its_restart_strategy_and_ends_with_its_failures(
 
 
 def test_a_repeated_submission_gets_the_same_answer(tmp_path: Path) -> None:
-    """Also after a lost answer (DISP-04)."""
+    """A client may repeat a submission whose answer was lost (DISP-04)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster)
@@ -139,7 +139,7 @@ def test_a_job_on_a_dead_task_executor_fails_with_the_true_reason(tmp_path: Path
 def test_an_executor_that_is_cut_off_ends_its_attempt_before_another_one_starts(
     tmp_path: Path,
 ) -> None:
-    """Without proof of death nobody replaces an attempt before its lease has surely expired."""
+    """Without proof of death no attempt is replaced before its lease has surely expired."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=1)
@@ -157,7 +157,7 @@ def test_an_executor_that_is_cut_off_ends_its_attempt_before_another_one_starts(
 
 
 def test_a_new_leader_does_not_take_silence_for_death(tmp_path: Path) -> None:
-    """It cannot reach the executor, whose attempt runs until its lease is over: no overlap."""
+    """The leader cannot reach the executor, whose attempt runs until its lease ends: no overlap."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=1)
@@ -218,7 +218,7 @@ def test_a_stopped_executor_ends_its_tasks_before_others_replace_them(
 
 
 def test_a_process_that_is_elected_again_after_a_short_outage_serves_again(tmp_path: Path) -> None:
-    """Many calls fail at the moment at which its leadership is cancelled (RUN-04, JMR-03)."""
+    """Many calls fail at the moment when the leadership is cancelled (RUN-04, JMR-03)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         await cluster.stop("master-1")

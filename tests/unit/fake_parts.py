@@ -1,4 +1,4 @@
-"""Parts of a cluster that note what they are asked, for tests of the other parts."""
+"""Fake parts of a cluster that record their calls, for tests of the other parts."""
 
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId, SessionId
 from stoker.core.results import AttemptOutcome

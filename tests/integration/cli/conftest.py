@@ -35,13 +35,13 @@ slow.sink("numbers", name="out", format="noop", mode="overwrite")
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The command as a user has it, in a home and a folder of its own."""
+    """The `stoker` command as a user runs it, with its own home directory."""
 
     home: Path
 
     @property
     def directory(self) -> Path:
-        """Of the local cluster."""
+        """Directory of the local cluster."""
         return self.home / "local"
 
     @property
@@ -101,7 +101,7 @@ class CommandLine:
 
 @pytest.fixture(scope="session")
 def stoker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """With a local cluster of two slots that runs; afterwards nothing of it is left."""
+    """The command with a running local cluster of two slots, which is removed afterwards."""
     command_line = CommandLine(tmp_path_factory.mktemp("home"))
     command_line("cluster", "up", "--rest-port", "0", "--slots", "2")
     yield command_line
@@ -122,12 +122,12 @@ Eventually = Callable[[Callable[[], bool]], None]
 
 @pytest.fixture
 def eventually() -> Eventually:
-    """Waits for what other processes do, with a limit."""
+    """Wait until a condition holds; fail if other processes do not bring it about in time."""
 
     def wait(condition: Callable[[], bool], seconds: float = 40) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, "it did not happen in time"
+            assert time.monotonic() < deadline, "the condition did not hold in time"
             time.sleep(0.1)
 
     return wait

@@ -1,6 +1,6 @@
-"""A streaming job with state and an exactly-once sink: every number once, however often it comes.
+"""A streaming job that removes duplicate numbers and writes to an exactly-once sink.
 
-No Python function runs in Spark, since a busy machine does not start workers in time for it.
+No Python function runs in Spark: a busy machine may start Python workers too late.
 """
 
 import json
@@ -33,7 +33,7 @@ distinct.sink("once", name="out", format="parquet", path="{root}/out", trigger="
 
 
 class DistinctStream:
-    """Its input, its output, and versions of the job."""
+    """Input and output of the job, and versions of its source file."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -41,7 +41,7 @@ class DistinctStream:
         (root / "in").mkdir(parents=True)
 
     def write(self, count: int) -> None:
-        """One file with so many further numbers, and all those that were there before."""
+        """Write an input file with `count` new numbers and all previous ones."""
         self.written += count
         unfinished = self.root / f".{self.written}.json"
         unfinished.write_text("".join(f'{{"n": {n}}}\n' for n in range(self.written)))
@@ -55,7 +55,7 @@ class DistinctStream:
         number: str = "n",
         configuration: Mapping[str, str] | None = None,
     ) -> Path:
-        """`number` is an expression of SQL; whether it can be computed shows with the data."""
+        """`number` is an SQL expression, which may fail for some of the data."""
         path = self.root / f"{name}.py"
         settings = {"spark.sql.shuffle.partitions": "2", **(configuration or {})}
         path.write_text(
@@ -66,7 +66,7 @@ class DistinctStream:
         return path
 
     def output(self) -> list[int]:
-        """What a reader of the sink sees: the files of its log alone."""
+        """The numbers that a reader of the sink sees: only files in the sink's log count."""
         files: set[str] = set()
         for batch in (self.root / "out" / "_spark_metadata").glob("[0-9]*"):
             entries = [json.loads(line) for line in batch.read_text().splitlines()[1:]]

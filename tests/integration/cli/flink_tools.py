@@ -13,13 +13,13 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 MAIN = "org.apache.flink.client.cli.CliFrontend"
-OPENED = ("java.lang", "java.util", "java.io", "java.net")
-"""What bin/flink opens of the JVM for itself."""
+OPENED_PACKAGES = ("java.lang", "java.util", "java.io", "java.net")
+"""Java packages that bin/flink opens for reflection."""
 
 
 @dataclass(frozen=True)
 class FlinkCommand:
-    """`flink`, as bin/flink starts it."""
+    """The `flink` command, started with the same options as by bin/flink."""
 
     lib: Path
     folder: Path
@@ -35,7 +35,7 @@ class FlinkCommand:
         done = subprocess.run(
             [
                 "java",
-                *(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in OPENED),
+                *(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in OPENED_PACKAGES),
                 *("-cp", f"{self.lib}/*", MAIN),
                 *(command, "-m", self.master, *arguments),
             ],
@@ -52,7 +52,7 @@ class FlinkCommand:
 
 @contextmanager
 def dashboard(lib: Path, folder: Path, url: str) -> Iterator[str]:
-    """Its files on a port of their own; every other request is passed on to the master."""
+    """Serve the dashboard's files on their own port; forward other requests to the master."""
     (jar,) = lib.glob("flink-dist-*.jar")
     with zipfile.ZipFile(jar) as archive:
         archive.extractall(folder, [each for each in archive.namelist() if each.startswith("web/")])
@@ -63,23 +63,23 @@ def dashboard(lib: Path, folder: Path, url: str) -> Iterator[str]:
             super().__init__(*given, directory=str(root))  # type: ignore[arg-type]
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Write no access log."""
 
-        def _pass_on(self) -> None:
+        def _forward(self) -> None:
             path = self.path.partition("?")[0].lstrip("/")
             if self.command == "GET" and (not path or (root / path).is_file()):
                 super().do_GET()
                 return
             length = int(self.headers.get("content-length") or 0)
             kept = ("content-type", "accept", "sec-fetch-site")
-            asked = urllib.request.Request(
+            forwarded = urllib.request.Request(
                 url + self.path,
                 data=self.rfile.read(length) if length else None,
                 method=self.command,
                 headers={key: self.headers[key] for key in kept if key in self.headers},
             )
             try:
-                answer = urllib.request.urlopen(asked, timeout=60)
+                answer = urllib.request.urlopen(forwarded, timeout=60)
             except urllib.error.HTTPError as refused:
                 answer = refused
             with answer:
@@ -90,11 +90,11 @@ def dashboard(lib: Path, folder: Path, url: str) -> Iterator[str]:
                 self.end_headers()
                 self.wfile.write(body)
 
-        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _pass_on
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _forward
 
     class Front(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
-            """A browser that leaves a page closes its connections."""
+            """Ignore errors: a browser that leaves a page closes its connections."""
 
     with Front(("127.0.0.1", 0), Files) as server:
         serving = threading.Thread(target=server.serve_forever)

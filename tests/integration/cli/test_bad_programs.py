@@ -1,4 +1,4 @@
-"""Programs that harm themselves, as their users see it: the cause, the code, the log."""
+"""Failing programs on the command line: users see the cause, the exit code and the log."""
 
 import json
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ while not Path(sys.argv[1]).exists():
     assert spark.range(10).count() == 10
     time.sleep(0.5)
 """
-HAUNTED = """
+STARTS_DAEMON = """
 import os, sys, time
 from pathlib import Path
-told = Path(sys.argv[1])
+pid_file = Path(sys.argv[1])
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        told.write_text(str(os.getpid()))
+        pid_file.write_text(str(os.getpid()))
         time.sleep(600)
     os._exit(0)
-while not (told.exists() and told.read_text()):
+while not (pid_file.exists() and pid_file.read_text()):
     time.sleep(0.02)
 """
 TALKATIVE = """
@@ -41,7 +41,7 @@ print("the very end")
 
 @pytest.fixture(scope="module", autouse=True)
 def neighbour(stoker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A program that runs the whole time and must not notice."""
+    """A program that runs beside all tests of this module and must not be disturbed."""
     folder = tmp_path_factory.mktemp("neighbour")
     script, enough = folder / "neighbour.py", folder / "enough"
     script.write_text(NEIGHBOUR)
@@ -76,14 +76,16 @@ def test_a_script_that_does_not_parse_is_refused_with_the_place(stoker, tmp_path
     assert "bad.py line 2 column 5" in done.stderr
 
 
-def test_a_daemon_of_a_program_ends_with_it(stoker, tmp_path: Path, eventually: Eventually) -> None:
-    script, told = tmp_path / "haunted.py", tmp_path / "pid"
-    script.write_text(HAUNTED)
-    stoker("run", "--program", "--engine", "connect", script, told)
-    eventually(lambda: not Path(f"/proc/{told.read_text()}").exists())
+def test_a_daemon_that_a_program_forked_ends_with_the_program(
+    stoker, tmp_path: Path, eventually: Eventually
+) -> None:
+    script, pid_file = tmp_path / "daemon.py", tmp_path / "pid"
+    script.write_text(STARTS_DAEMON)
+    stoker("run", "--program", "--engine", "connect", script, pid_file)
+    eventually(lambda: not Path(f"/proc/{pid_file.read_text()}").exists())
 
 
-def test_of_a_gigabyte_of_output_the_end_is_seen_at_once(stoker, tmp_path: Path) -> None:
+def test_a_gigabyte_of_output_is_truncated_and_its_end_is_shown(stoker, tmp_path: Path) -> None:
     script = tmp_path / "talkative.py"
     script.write_text(TALKATIVE)
     done = stoker("run", "--program", "--engine", "connect", script)
@@ -105,7 +107,9 @@ def test_a_program_may_delete_the_directory_it_works_in(stoker, tmp_path: Path) 
     assert stoker("run", "--program", "--engine", "connect", script, folder).stdout == "10\n"
 
 
-def test_a_demand_that_no_executor_can_meet_is_named(stoker, tmp_path: Path) -> None:
+def test_a_missing_spark_master_or_requirement_is_named_in_the_error(
+    stoker, tmp_path: Path
+) -> None:
     script = tmp_path / "plain.py"
     script.write_text("print('never')\n")
     done = stoker(
@@ -117,4 +121,4 @@ def test_a_demand_that_no_executor_can_meet_is_named(stoker, tmp_path: Path) -> 
     done = stoker("run", "--program", "--requirements", requirements, script, expect=1)
     assert "nothing-1.0-py3-none-any.whl" in done.stderr
     assert "the job's requirements cannot be installed" in done.stderr
-    assert json.loads(stoker("list", "--json").stdout) != [], "the neighbour runs on"
+    assert json.loads(stoker("list", "--json").stdout) != [], "the neighbour still runs"

@@ -1,4 +1,4 @@
-"""Answers of a real cluster with a batch, a failed and a streaming job, in Flink's form."""
+"""A real cluster with batch, failed and streaming jobs answers in Flink's format."""
 
 import time
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ job.sink("counted", name="out", format="noop", **how)
 
 
 @dataclass(frozen=True)
-class Scene:
+class Cluster:
     http: httpx.Client
     directory: Path
     batch: str
@@ -60,7 +60,7 @@ class Scene:
         assert answer.status_code == 200, (path, answer.text)
         return answer.json()
 
-    def concrete(self, path: str, job_id: str) -> str:
+    def fill_in(self, path: str, job_id: str) -> str:
         return path.format_map(
             {
                 "jobid": job_id,
@@ -81,8 +81,8 @@ class Scene:
         latest = self.get(f"/jobs/{self.streaming}/checkpoints")["latest"]["completed"]
         return str(latest["id"])
 
-    def completed(self, template: str, path: str) -> Any:
-        """What an operation came to; every answer on the way is compared as well."""
+    def wait_for_result(self, template: str, path: str) -> Any:
+        """Poll until an operation is completed; the format of every answer is checked."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             answer = self.http.get(path)
@@ -115,10 +115,10 @@ def wait_for_checkpoint(http: httpx.Client, job_id: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def scene(stoker: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def cluster(stoker: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (url,) = urls_of(stoker.directory, stoker.state)
     with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
-        uploaded = http.post("/jars/upload", files={"jarfile": ("scene.py", PROGRAM)})
+        uploaded = http.post("/jars/upload", files={"jarfile": ("jobs.py", PROGRAM)})
         check(uploaded, FACTS["POST", "/jars/upload"])
         program = uploaded.json()["filename"].rpartition("/")[2]
         streaming = run(http, program, "streaming")
@@ -129,7 +129,7 @@ def scene(stoker: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iter
         wait_for_checkpoint(http, streaming)
         (executor,) = http.get("/taskmanagers").json()["taskmanagers"]
         try:
-            yield Scene(
+            yield Cluster(
                 http,
                 tmp_path_factory.mktemp("savepoints"),
                 batch,
@@ -139,20 +139,20 @@ def scene(stoker: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iter
             )
         finally:
             check(http.delete(f"/jars/{program}"), FACTS["DELETE", "/jars/{jarid}"])
-            # Those that a test has stopped are gone already.
+            # A test may have stopped the streaming job already.
             http.patch(f"/jobs/{streaming}")
 
 
-def test_every_question_is_answered_in_flinks_form(scene: Scene) -> None:
+def test_every_get_request_is_answered_in_flinks_format(cluster: Cluster) -> None:
     for operation in gets():
-        jobs = [scene.streaming, scene.batch, scene.failing]
+        jobs = [cluster.streaming, cluster.batch, cluster.failing]
         if "{jobid}" not in operation.path and "{applicationid}" not in operation.path:
             jobs = jobs[:1]
         for job_id in jobs:
-            answer = scene.http.get(scene.concrete(operation.path, job_id))
-            if "/checkpoints" in operation.path and job_id != scene.streaming:
+            answer = cluster.http.get(cluster.fill_in(operation.path, job_id))
+            if "/checkpoints" in operation.path and job_id != cluster.streaming:
                 assert answer.status_code == 404, operation.path
-            elif "{attempt}" in operation.path and job_id == scene.failing:
+            elif "{attempt}" in operation.path and job_id == cluster.failing:
                 assert answer.status_code in (200, 404), answer.text
             else:
                 check(answer, operation)
@@ -160,88 +160,94 @@ def test_every_question_is_answered_in_flinks_form(scene: Scene) -> None:
                 assert misplaced_moments(answer.json(), operation, now, DAY_MS) == [], answer.url
 
 
-def test_a_disabled_feature_is_refused_with_a_reason(scene: Scene) -> None:
+def test_a_disabled_feature_is_refused_with_a_reason(cluster: Cluster) -> None:
     for operation in OPERATIONS:
         if operation.kind is not Support.OFF:
             continue
-        path = scene.concrete(
+        path = cluster.fill_in(
             operation.path.replace("{rescaleuuid}", "1").replace("{triggerid}", "1" * 32),
-            scene.streaming,
+            cluster.streaming,
         )
-        answer = scene.http.request(operation.method, path)
+        answer = cluster.http.request(operation.method, path)
         assert answer.status_code in (400, 404, 503), path
         assert answer.json()["errors"], path
 
 
-def test_figures_are_those_of_what_really_ran(scene: Scene) -> None:
-    overview = scene.get("/overview")
+def test_figures_describe_the_jobs_and_processes_that_ran(cluster: Cluster) -> None:
+    overview = cluster.get("/overview")
     assert overview["slots-total"] == 2
-    jobs = {each["jid"]: each for each in scene.get("/jobs/overview")["jobs"]}
-    assert jobs[scene.batch]["jobType"] == "BATCH"
-    assert jobs[scene.streaming]["jobType"] == "STREAMING"
-    assert 0 < jobs[scene.batch]["duration"] < 1000 * PATIENCE_SECONDS
+    jobs = {each["jid"]: each for each in cluster.get("/jobs/overview")["jobs"]}
+    assert jobs[cluster.batch]["jobType"] == "BATCH"
+    assert jobs[cluster.streaming]["jobType"] == "STREAMING"
+    assert 0 < jobs[cluster.batch]["duration"] < 1000 * PATIENCE_SECONDS
     now = int(time.time() * 1000)
-    assert now - 3600_000 < jobs[scene.batch]["start-time"] < jobs[scene.batch]["end-time"] <= now
-    executor = scene.get(f"/taskmanagers/{scene.executor}")
+    assert (
+        now - 3600_000 < jobs[cluster.batch]["start-time"] < jobs[cluster.batch]["end-time"] <= now
+    )
+    executor = cluster.get(f"/taskmanagers/{cluster.executor}")
     assert executor["hardware"]["cpuCores"] > 0
     assert executor["hardware"]["physicalMemory"] > 2**28
-    figures = scene.get(f"/taskmanagers/{scene.executor}/metrics?get=Status.JVM.Memory.Heap.Used")
+    figures = cluster.get(
+        f"/taskmanagers/{cluster.executor}/metrics?get=Status.JVM.Memory.Heap.Used"
+    )
     assert float(figures[0]["value"]) > 2**20
-    config = scene.get(f"/jobs/{scene.streaming}/config")["execution-config"]
+    config = cluster.get(f"/jobs/{cluster.streaming}/config")["execution-config"]
     assert config["user-config"]["spark.sql.shuffle.partitions"] == "2"
-    entry = scene.get(f"/jobs/{scene.failing}/exceptions")["exceptionHistory"]["entries"][0]
+    entry = cluster.get(f"/jobs/{cluster.failing}/exceptions")["exceptionHistory"]["entries"][0]
     assert "ZeroDivisionError" in entry["exceptionName"]
-    result = scene.get(f"/jobs/{scene.failing}/execution-result")["job-execution-result"]
+    result = cluster.get(f"/jobs/{cluster.failing}/execution-result")["job-execution-result"]
     assert result["application-status"] == "FAILED"
     assert "ZeroDivisionError" in result["failure-cause"]["stack-trace"]
 
 
-def test_logs_and_threads_are_those_of_the_processes(scene: Scene) -> None:
+def test_logs_and_thread_dumps_come_from_the_processes(cluster: Cluster) -> None:
     """REST-22"""
-    for process in ("/jobmanager", f"/taskmanagers/{scene.executor}"):
-        dump = scene.get(f"{process}/thread-dump")["threadInfos"]
+    for process in ("/jobmanager", f"/taskmanagers/{cluster.executor}"):
+        dump = cluster.get(f"{process}/thread-dump")["threadInfos"]
         assert any("MainThread" in each["threadName"] for each in dump)
         assert any(".py" in each["stringifiedThreadInfo"] for each in dump)
-        listed = scene.get(f"{process}/logs")["logs"]
+        listed = cluster.get(f"{process}/logs")["logs"]
         assert listed
-        log = scene.http.get(f"{process}/log")
+        log = cluster.http.get(f"{process}/log")
         assert log.status_code == 200
         assert log.text
-        named = scene.http.get(f"{process}/logs/{listed[0]['name']}")
+        named = cluster.http.get(f"{process}/logs/{listed[0]['name']}")
         assert len(named.content) >= listed[0]["size"]
-        assert scene.http.get(f"{process}/stdout").status_code == 200
-    assert scene.batch in scene.http.get("/jobmanager/log").text
+        assert cluster.http.get(f"{process}/stdout").status_code == 200
+    assert cluster.batch in cluster.http.get("/jobmanager/log").text
 
 
-def test_operations_are_triggered_and_reported_in_flinks_form(scene: Scene) -> None:
-    """OPS-01. The last one of them ends the streaming job."""
-    job = f"/jobs/{scene.streaming}"
-    begun = scene.http.post(f"{job}/checkpoints", json={"checkpointType": "FULL"})
+def test_operations_are_triggered_and_reported_in_flinks_format(cluster: Cluster) -> None:
+    """OPS-01. The last operation ends the streaming job."""
+    job = f"/jobs/{cluster.streaming}"
+    begun = cluster.http.post(f"{job}/checkpoints", json={"checkpointType": "FULL"})
     check(begun, FACTS["POST", "/jobs/{jobid}/checkpoints"])
     path = f"{job}/checkpoints/{begun.json()['request-id']}"
-    made = scene.completed("/jobs/{jobid}/checkpoints/{triggerid}", path)
+    made = cluster.wait_for_result("/jobs/{jobid}/checkpoints/{triggerid}", path)
     assert made["checkpointId"] > 0
 
-    body: dict[str, Any] = {"target-directory": str(scene.directory), "cancel-job": False}
-    begun = scene.http.post(f"{job}/savepoints", json=body)
+    body: dict[str, Any] = {"target-directory": str(cluster.directory), "cancel-job": False}
+    begun = cluster.http.post(f"{job}/savepoints", json=body)
     check(begun, FACTS["POST", "/jobs/{jobid}/savepoints"])
     template = "/jobs/{jobid}/savepoints/{triggerid}"
-    taken = scene.completed(template, f"{job}/savepoints/{begun.json()['request-id']}")
+    taken = cluster.wait_for_result(template, f"{job}/savepoints/{begun.json()['request-id']}")
     assert Path(taken["location"]).is_dir()
 
     for path, gone in ((taken["location"], True), ("/nowhere", False)):
-        begun = scene.http.post("/savepoint-disposal", json={"savepoint-path": path})
+        begun = cluster.http.post("/savepoint-disposal", json={"savepoint-path": path})
         check(begun, FACTS["POST", "/savepoint-disposal"])
         template = "/savepoint-disposal/{triggerid}"
-        outcome = scene.completed(template, f"/savepoint-disposal/{begun.json()['request-id']}")
+        outcome = cluster.wait_for_result(
+            template, f"/savepoint-disposal/{begun.json()['request-id']}"
+        )
         assert ("failure-cause" not in outcome) is gone
     assert not Path(taken["location"]).exists()
 
-    stopped = scene.http.post(f"{job}/stop", json={"targetDirectory": str(scene.directory)})
+    stopped = cluster.http.post(f"{job}/stop", json={"targetDirectory": str(cluster.directory)})
     check(stopped, FACTS["POST", "/jobs/{jobid}/stop"])
     template = "/jobs/{jobid}/savepoints/{triggerid}"
-    taken = scene.completed(template, f"{job}/savepoints/{stopped.json()['request-id']}")
-    wait_for(scene.http, scene.streaming, "FINISHED")
+    taken = cluster.wait_for_result(template, f"{job}/savepoints/{stopped.json()['request-id']}")
+    wait_for(cluster.http, cluster.streaming, "FINISHED")
     assert Path(taken["location"]).is_dir()
-    late = scene.http.patch(job, params={"mode": "cancel"})
+    late = cluster.http.patch(job, params={"mode": "cancel"})
     assert late.status_code == 409

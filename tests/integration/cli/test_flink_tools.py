@@ -1,7 +1,7 @@
 """Flink's real command line and dashboard against a real cluster.
 
 STOKER_FLINK names a folder with Flink's jars: lib/ of its distribution, or pyflink/lib of the
-package apache-flink-libraries. The dashboard is looked at in Chromium, through Playwright.
+package apache-flink-libraries. The dashboard is opened in Chromium, through Playwright.
 """
 
 import os
@@ -20,7 +20,7 @@ from stoker.processes.local.cluster_state import urls_of
 
 LIB = Path(os.environ.get("STOKER_FLINK") or "no/such/jars")
 pytestmark = [
-    pytest.mark.skipif(not LIB.is_dir(), reason="Flink's jars: STOKER_FLINK=…/lib"),
+    pytest.mark.skipif(not LIB.is_dir(), reason="needs Flink's jars: STOKER_FLINK=…/lib"),
     pytest.mark.timeout(900),
 ]
 
@@ -39,7 +39,7 @@ def counted(ticks):
 
 stream.sink("counted", name="out", format="noop", mode="complete", trigger="1 second")
 """
-NOT_THERE = "f" * 32
+UNKNOWN_JOB = "f" * 32
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def flink(url: str, tmp_path: Path) -> FlinkCommand:
 
 @pytest.fixture
 def job(stoker: CommandLine, url: str, tmp_path: Path, eventually: Eventually) -> Iterator[str]:
-    """A stream that has made a checkpoint; cancelled in the end, if it is still there."""
+    """A streaming job with a completed checkpoint; cancelled afterwards if it still runs."""
     (tmp_path / "stream.py").write_text(STREAM)
     job_id = stoker.submit(tmp_path / "stream.py")
     checkpoints = f"{url}/jobs/{job_id}/checkpoints"
@@ -87,8 +87,8 @@ def test_a_job_is_cancelled_with_a_savepoint(flink: FlinkCommand, job: str, tmp_
 def test_an_impossible_request_is_refused_with_the_clusters_message(
     flink: FlinkCommand, job: str
 ) -> None:
-    unknown = flink("cancel", NOT_THERE, expect=1)
-    assert f"no job with id {NOT_THERE}" in unknown.stdout + unknown.stderr
+    unknown = flink("cancel", UNKNOWN_JOB, expect=1)
+    assert f"no job with id {UNKNOWN_JOB}" in unknown.stdout + unknown.stderr
     nowhere = flink("savepoint", "-dispose", "/nowhere/at/all", expect=1)
     assert "/nowhere/at/all cannot be used" in nowhere.stdout + nowhere.stderr
     drained = flink("stop", "--drain", job, expect=1)
@@ -102,16 +102,16 @@ def test_the_dashboard_shows_a_job_and_cancels_it(
 ) -> None:
     (executor,) = httpx.get(f"{url}/taskmanagers").json()["taskmanagers"]
     vertex = httpx.get(f"{url}/jobs/{job}").json()["vertices"][-1]["id"]
-    of_job = ("timeline", "exceptions", "checkpoints", "configuration", "dataskew")
-    of_vertex = ("detail", "subtasks", "taskmanagers", "watermarks", "metrics", "accumulators")
-    of_process = ("metrics", "logs", "stdout", "thread-dump")
+    job_pages = ("timeline", "exceptions", "checkpoints", "configuration", "dataskew")
+    vertex_pages = ("detail", "subtasks", "taskmanagers", "watermarks", "metrics", "accumulators")
+    process_pages = ("metrics", "logs", "stdout", "thread-dump")
     pages = [
         *("overview", "submit", "job/running", "job/completed", "task-manager"),
         *("application/running", "application/completed"),
-        *(f"job-manager/{each}" for each in ("config", *of_process)),
-        *(f"task-manager/{executor['id']}/{each}" for each in of_process),
-        *(f"job/running/{job}/{each}" for each in of_job),
-        *(f"job/running/{job}/overview/{vertex}/{each}" for each in of_vertex),
+        *(f"job-manager/{each}" for each in ("config", *process_pages)),
+        *(f"task-manager/{executor['id']}/{each}" for each in process_pages),
+        *(f"job/running/{job}/{each}" for each in job_pages),
+        *(f"job/running/{job}/overview/{vertex}/{each}" for each in vertex_pages),
     ]
     faults: list[str] = []
     with dashboard(LIB, tmp_path, url) as front, sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""Processes of a local cluster that are killed, brought back and stopped."""
+"""Processes of a local cluster that are killed, restarted and stopped."""
 
 import json
 import os
@@ -14,7 +14,7 @@ def _status(stoker) -> dict[str, bool]:
     return {process["name"]: process["alive"] for process in answer["processes"]}
 
 
-def test_a_cluster_that_runs_is_not_started_twice(stoker) -> None:
+def test_a_running_cluster_is_not_started_twice(stoker) -> None:
     before = stoker.state
     done = stoker("cluster", "up")
     assert "already running" in done.stderr
@@ -22,7 +22,7 @@ def test_a_cluster_that_runs_is_not_started_twice(stoker) -> None:
     assert _status(stoker) == {"master-1": True, "task-executor-1": True}
 
 
-def test_a_cluster_that_cannot_start_tells_why_and_leaves_nothing(stoker, tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_start_says_why_and_leaves_no_process(stoker, tmp_path: Path) -> None:
     other = type(stoker)(tmp_path)
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ def test_a_cluster_that_cannot_start_tells_why_and_leaves_nothing(stoker, tmp_pa
 
 
 def test_the_death_of_the_only_master_loses_no_job(stoker, slow_job: Path) -> None:
-    """Two jobs run and one waits for a slot when it dies."""
+    """Two jobs run and one waits for a slot when the master dies."""
     jobs = [stoker.submit(slow_job, "--param", "seconds=4") for _ in range(3)]
     executor = stoker.state.task_executors[0]
     stoker.kill("master-1")
@@ -68,7 +68,7 @@ def test_the_death_of_a_task_executor_fails_the_job_with_the_true_reason(
     assert _status(stoker) == {"master-1": True, "task-executor-1": True}
 
 
-def test_a_command_without_a_cluster_starts_one_that_ends_with_it_even_when_killed(
+def test_a_cluster_that_a_command_started_ends_even_when_the_command_is_killed(
     stoker, slow_job: Path, tmp_path: Path, eventually
 ) -> None:
     alone = type(stoker)(tmp_path)

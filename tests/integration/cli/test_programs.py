@@ -1,4 +1,4 @@
-"""PySpark scripts that know nothing of Stoker, through the command line."""
+"""Plain PySpark scripts, which do not import Stoker, run through the command line."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def test_the_example_runs_in_a_driver_of_its_own(stoker) -> None:
     assert "FINISHED after" in done.stderr
 
 
-def test_output_and_exit_code_of_a_program_are_those_of_the_command(stoker, tmp_path: Path) -> None:
+def test_a_command_forwards_the_output_and_exit_code_of_its_program(stoker, tmp_path: Path) -> None:
     script = tmp_path / "seven.py"
     script.write_text(ENDS_WITH_SEVEN)
     done = stoker("run", script, "--env", "DAY=monday", "a", "b c", expect=7)
@@ -70,7 +70,9 @@ def test_output_and_exit_code_of_a_program_are_those_of_the_command(stoker, tmp_
     assert "to stderr\n" in done.stderr
     assert "the program ended with exit code 7" in done.stderr
 
-    (job,) = [job for job in json.loads(stoker("list", "--all", "--json").stdout) if _is(job)]
+    (job,) = [
+        job for job in json.loads(stoker("list", "--all", "--json").stdout) if _is_named_seven(job)
+    ]
     url = f"{url_of(stoker.directory, stoker.state.masters[0])}/v1/jobs/{job['jid']}"
     (region,) = _get(f"{url}/details")["regions"]
     log = f"{url}/attempts/{region['current']['attempt']}/stdout"
@@ -86,7 +88,7 @@ def test_a_program_can_run_on_the_shared_server(stoker, tmp_path: Path) -> None:
     stoker("run", script, "--engine", "connect", "3", "5", expect=5)
 
 
-def test_a_program_without_a_cluster_has_one_for_the_time_of_the_command(
+def test_without_a_cluster_a_program_gets_one_for_the_duration_of_the_command(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "home"
@@ -99,14 +101,14 @@ def test_a_program_without_a_cluster_has_one_for_the_time_of_the_command(
     assert CommandLine(home).processes() == []
 
 
-def test_the_queries_of_a_program_are_seen_while_it_runs_and_its_own_line_when_it_fails(
+def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
     stoker, eventually: Eventually, tmp_path: Path
 ) -> None:
     script, enough = tmp_path / "rates.py", tmp_path / "enough"
     script.write_text(STREAMS_AND_FAILS)
     running = stoker.start("run", script, enough)
     try:
-        assert running.stdout.readline() == "begun\n", "its output comes while it runs"
+        assert running.stdout.readline() == "begun\n", "output is forwarded while the program runs"
         (job,) = [
             job for job in json.loads(stoker("list", "--json").stdout) if job["name"] == "rates"
         ]
@@ -119,18 +121,18 @@ def test_the_queries_of_a_program_are_seen_while_it_runs_and_its_own_line_when_i
         eventually(lambda: states() == ["RUNNING"])
         assert "\n  rates " in stoker("status", "rates").stdout
         enough.touch()
-        _, told = running.communicate(timeout=150)
+        _, errors = running.communicate(timeout=150)
     finally:
         running.kill()
         running.communicate()
     assert running.returncode == 1
-    assert 'line 13, in <module>\n    raise ValueError("enough")' in told
-    assert told.rstrip().endswith("ValueError: enough")
+    assert 'line 13, in <module>\n    raise ValueError("enough")' in errors
+    assert errors.rstrip().endswith("ValueError: enough")
 
 
 @pytest.mark.timeout(400)
 def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
-    """REST-24: what spark-submit would run, from the page of Flink's dashboard."""
+    """REST-24: a plain PySpark program, submitted by the requests of Flink's dashboard."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("helper.py", "def double(x):\n    return 2 * x\n")
@@ -149,7 +151,7 @@ def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
     assert printed == "42 ['7', 'a b'] 3\n"
 
 
-def _is(job: dict[str, object]) -> bool:
+def _is_named_seven(job: dict[str, object]) -> bool:
     return job["name"] == "seven"
 
 

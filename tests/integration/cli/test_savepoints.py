@@ -1,4 +1,4 @@
-"""Savepoints of a real streaming job, from trigger to the job that goes on."""
+"""Savepoints of a real streaming job, from the trigger to the job that continues from one."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def job_file(stream: Stream, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def leftovers(stoker: CommandLine) -> Iterator[list[str]]:
-    """Jobs that a test started, ended afterwards."""
+    """Jobs that a test started; they are cancelled afterwards."""
     jobs: list[str] = []
     yield jobs
     for job in jobs:

@@ -1,6 +1,6 @@
-"""Real streaming jobs replaced by other versions: nothing is lost, nothing is written twice.
+"""Upgrades of real streaming jobs: no row is lost or written twice.
 
-With STOKER_SAVEPOINTS=long also one that has to go back, and a rescale.
+STOKER_SAVEPOINTS=long adds rollbacks and a rescale.
 """
 
 import json
@@ -20,7 +20,7 @@ long = pytest.mark.skipif(
     reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
 )
 PATIENCE = 240
-ENDED = ("FINISHED", "FAILED", "CANCELED")
+TERMINAL_STATES = ("FINISHED", "FAILED", "CANCELED")
 
 
 @pytest.fixture
@@ -36,18 +36,18 @@ def no_leftovers(stoker: CommandLine) -> Iterator[None]:
 
 
 def live_jobs(stoker: CommandLine) -> list[str]:
-    """Of this file."""
+    """Ids of the jobs of this module that have not ended."""
     jobs = json.loads(stoker("list", "--json").stdout)
-    ours = [job for job in jobs if job["name"].startswith("version-")]
-    return [job["jid"] for job in ours if job["state"] not in ENDED]
+    of_this_module = [job for job in jobs if job["name"].startswith("version-")]
+    return [job["jid"] for job in of_this_module if job["state"] not in TERMINAL_STATES]
 
 
 def details(stoker: CommandLine, job: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(stoker("status", job, "--json").stdout)
-    return told
+    answer: dict[str, Any] = json.loads(stoker("status", job, "--json").stdout)
+    return answer
 
 
-def begun(stoker: CommandLine, stream: DistinctStream, eventually: Eventually) -> str:
+def start_caught_up_job(stoker: CommandLine, stream: DistinctStream, eventually: Eventually) -> str:
     stream.write(5)
     job = stoker.submit(stream.version("version-1"))
     eventually(lambda: stream.is_caught_up, PATIENCE)
@@ -57,7 +57,7 @@ def begun(stoker: CommandLine, stream: DistinctStream, eventually: Eventually) -
 def test_an_upgrade_continues_when_its_client_is_killed(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
 ):
-    old = begun(stoker, stream, eventually)
+    old = start_caught_up_job(stoker, stream, eventually)
     stream.write(4)
     client = stoker.start(
         *("upgrade", old, stream.version("version-2")),
@@ -79,10 +79,10 @@ def test_an_upgrade_continues_when_its_client_is_killed(
 
 
 @long
-def test_a_version_that_does_not_start_is_followed_by_the_old_one(
+def test_an_upgrade_to_a_version_that_does_not_start_is_rolled_back(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
 ):
-    old = begun(stoker, stream, eventually)
+    old = start_caught_up_job(stoker, stream, eventually)
     bad = stream.version("version-2", check="assert False, 'this version is broken'")
     done = stoker(
         *("upgrade", old, bad, "--savepoint-path", tmp_path / "saved", "--json"), expect=None
@@ -98,10 +98,10 @@ def test_a_version_that_does_not_start_is_followed_by_the_old_one(
 
 
 @long
-def test_a_version_that_fails_with_some_data_is_followed_by_the_old_one_from_where_it_was(
+def test_a_version_that_fails_later_is_rolled_back_without_losing_its_progress(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
 ):
-    old = begun(stoker, stream, eventually)
+    old = start_caught_up_job(stoker, stream, eventually)
     number = "IF(n = 12, CAST(raise_error('not twelve') AS LONG), n)"
     client = stoker.start(
         *("upgrade", old, stream.version("version-2", number=number)),
@@ -130,8 +130,8 @@ def test_a_rescaled_job_keeps_its_state(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
 ):
     """Shows FAULT-11."""
-    job = begun(stoker, stream, eventually)
-    # More than there were, and fewer.
+    job = start_caught_up_job(stoker, stream, eventually)
+    # More partitions than before, then fewer.
     for partitions in ("5", "3"):
         rescaled = stoker(
             *("rescale", job, partitions, "--savepoint-path", tmp_path / "saved", "--json")

@@ -1,4 +1,4 @@
-"""A streaming job with two sinks, one of them with state: its input and what its output must be."""
+"""A streaming job with two sinks, one of them stateful: its input and its expected output."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ class Stream:
         (root / "in").mkdir(parents=True)
 
     def write(self, count: int) -> None:
-        """One file with so many further rows."""
+        """Write an input file with `count` new rows."""
         first = len(self.written)
         rows = range(first, first + count)
         text = "".join(json.dumps({"word": f"w{n % 5}", "n": n}) + "\n" for n in rows)
@@ -25,7 +25,7 @@ class Stream:
         self.written += rows
 
     def lines(self) -> list[int]:
-        """What a reader of the sink sees: the files of its log alone."""
+        """The numbers that a reader of the sink sees: only files in the sink's log count."""
         log = self.root / "lines" / "_spark_metadata"
         files: set[str] = set()
         for batch in log.glob("[0-9]*"):

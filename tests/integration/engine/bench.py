@@ -38,12 +38,12 @@ OPTIONS = EngineOptions(
 )
 TEN_ROWS = Source(name="numbers", read=Sql(query="SELECT id FROM range(10)"))
 UNINTERRUPTIBLE = Source(name="numbers", read=Sql(query="SELECT * FROM range(1000000000000000)"))
-"""Spark's code for this query, row by row, never reaches the place that checks for a cancel."""
+"""Spark's loop over the rows of this query never reaches the code that checks for a cancel."""
 TO_NOWHERE = Sink(name="out", input="numbers", write=FormatWrite(format="noop"))
 
 
 def function(body: Callable[..., Any], *parameters: str) -> PythonFunction:
-    """A function as the authoring API would send it: by value."""
+    """Pickle a function by value, like the authoring API."""
     module = sys.modules[body.__module__]
     cloudpickle.register_pickle_by_value(module)
     try:
@@ -54,7 +54,7 @@ def function(body: Callable[..., Any], *parameters: str) -> PythonFunction:
 
 
 @dataclass
-class Launched:
+class LaunchedTask:
     running: Any
     directory: Path
     events: list[TaskEvent]
@@ -78,7 +78,7 @@ class Bench:
     engine: ConnectEngine
     root: Path
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
-    launched: list[Launched] = field(default_factory=list)
+    launched: list[LaunchedTask] = field(default_factory=list)
 
     async def launch(
         self,
@@ -87,7 +87,7 @@ class Bench:
         artifacts: dict[str, Path] | None = None,
         lease: Lease = FOREVER,
         checkpoint_root: str | None = None,
-    ) -> Launched:
+    ) -> LaunchedTask:
         attempt = f"attempt-{next(self.numbers)}"
         directory = self.root / attempt
         directory.mkdir()
@@ -107,7 +107,7 @@ class Bench:
             lease_margin=lease.margin,
         )
         running = await self.engine.launch(task, events.append)
-        launched = Launched(running, directory, events)
+        launched = LaunchedTask(running, directory, events)
         self.launched.append(launched)
         return launched
 

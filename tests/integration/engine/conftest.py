@@ -21,9 +21,9 @@ async def engine(
 ) -> AsyncIterator[ConnectEngine]:
     work = tmp_path_factory.mktemp("engine") / "work"
     async with ConnectEngine.open(OPTIONS, work, engine_logs) as opened:
-        # As a task executor does before it takes tasks. A task of a cold engine gets a runner that
-        # has not called Spark's monitoring pages yet. Their first answer takes many seconds on a
-        # busy machine, and the first cancellation would have to wait for it.
+        # A task executor waits like this before it takes tasks. A task of a cold engine gets a
+        # runner that has not called Spark's monitoring pages yet. Their first answer takes many
+        # seconds on a busy machine, and the first cancellation would have to wait for it.
         await opened.wait_until_ready()
         yield opened
 

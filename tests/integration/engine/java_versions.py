@@ -1,10 +1,10 @@
-"""A jar with one Java class, in two versions: a function for SQL that tells which one it is.
+"""A jar with one Java class, in two versions: an SQL function that returns the version.
 
 public class Version implements org.apache.spark.sql.api.java.UDF1<String, String> {
     public String call(String anything) { return "version 1"; }
 }
 
-Compiled here already (javac -g:none --release 17): not every Java has a compiler.
+The bytecode is in this file (javac -g:none --release 17): not every Java has a compiler.
 """
 
 import base64
@@ -24,8 +24,8 @@ AAADEgewAAAAABBBAA8AFAACABMAAAAVAAIAAgAAAAkqK8AACbYAC7AAAAAAABUAAAAEAAEAFgABABgA
 
 
 def jar_of(version: int, folder: Path) -> Path:
-    told = f"version {version}".encode()
-    compiled = base64.b64decode(_FIRST).replace(b"version 1", told)
+    returned = f"version {version}".encode()
+    compiled = base64.b64decode(_FIRST).replace(b"version 1", returned)
     path = folder / f"version-{version}.jar"
     with zipfile.ZipFile(path, "w") as jar:
         jar.writestr("Version.class", compiled)

@@ -1,4 +1,4 @@
-"""Look at the processes that tasks run in."""
+"""Inspects and cancels the processes that tasks run in."""
 
 # Processes are polled: nothing reports their end.
 # ruff: noqa: ASYNC110
@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from integration.engine.bench import Launched
+from integration.engine.bench import LaunchedTask
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
 from stoker.osproc.process_tree import children_of
@@ -32,8 +32,8 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def runner_of(engine: ConnectEngine, launched: Launched) -> int:
-    """The process that works in the task's directory."""
+def runner_of(engine: ConnectEngine, launched: LaunchedTask) -> int:
+    """Process id of the runner that works in the task's directory."""
     for pid in children_of(int(engine.description["zygote-pid"])):
         try:
             if os.readlink(f"/proc/{pid}/cwd") == str(launched.directory):
@@ -57,7 +57,7 @@ def is_writing(engine: ConnectEngine) -> bool:
     return False
 
 
-async def cancel_within_ten_seconds(launched: Launched) -> None:
+async def cancel_within_ten_seconds(launched: LaunchedTask) -> None:
     async with asyncio.timeout(10):
         await launched.running.cancel()
     outcome = await launched.running.outcome()

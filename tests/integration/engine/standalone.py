@@ -37,14 +37,14 @@ async def spark_cluster(folder: Path, *, workers: int) -> AsyncIterator[str]:
         master_class = "org.apache.spark.deploy.master.Master"
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         _start(stack, environment, log, master_class, *options)
-        url = (await _said(log, _STARTED)).group(1)
+        url = (await _wait_for_line(log, _STARTED)).group(1)
         logs = [folder / f"worker-{number}.log" for number in range(workers)]
         for each in logs:
             worker_class = "org.apache.spark.deploy.worker.Worker"
             share = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "600m"]
             _start(stack, environment, each, worker_class, *share, url)
         for each in logs:
-            await _said(each, re.compile(_REGISTERED))
+            await _wait_for_line(each, re.compile(_REGISTERED))
         yield url
 
 
@@ -70,8 +70,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-async def _said(log: Path, sought: re.Pattern[str]) -> re.Match[str]:
+async def _wait_for_line(log: Path, pattern: re.Pattern[str]) -> re.Match[str]:
     async with asyncio.timeout(_PATIENCE_SECONDS):
-        while (found := sought.search(log.read_text())) is None:
+        while (found := pattern.search(log.read_text())) is None:
             await asyncio.sleep(0.1)
     return found

@@ -1,7 +1,7 @@
 """Stateful streaming queries for the tests of this folder, with input and output in files.
 
 The queries are a window that evicts, a join of two streams and a deduplication. With
-STOKER_SAVEPOINTS=long there are more data, and a query that manages its state itself.
+STOKER_SAVEPOINTS=long there is more data, and a query that manages its state itself.
 """
 
 import json
@@ -20,7 +20,7 @@ LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
 FILES, ROWS = (40, 500) if LONG else (8, 40)
 FEW_FILES = 12
 """Input files of a query with slow batches; more than the ten after which a log is compacted."""
-PURGING = {
+PURGE_EARLY = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
@@ -119,7 +119,7 @@ def graph_of(name: str, inputs: Path, out: Path, trigger: str | None = None) -> 
             mode="append",
             trigger=trigger,
         ),
-        configuration=PURGING,
+        configuration=PURGE_EARLY,
     )
 
 

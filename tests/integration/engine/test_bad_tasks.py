@@ -1,6 +1,6 @@
-"""Tasks that harm themselves: they fail with the cause, and nothing of them is left."""
+"""Misbehaving tasks fail with the cause and leave no processes or files behind."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import asyncio
@@ -32,7 +32,7 @@ def python_job(body: Callable[..., object], **more: Any) -> JobGraph:
 
 
 async def failure_beside_a_neighbour(bench: Bench, graph: JobGraph) -> Failure:
-    """Runs a good task at the same time, which must not notice."""
+    """Run a good task at the same time, which must not be affected."""
     bad, good = await asyncio.gather(bench.run(graph), bench.run(build_graph(TEN_ROWS, TO_NOWHERE)))
     assert good.state is ExecutionState.FINISHED, good.failure
     assert bad.state is ExecutionState.FAILED
@@ -40,7 +40,7 @@ async def failure_beside_a_neighbour(bench: Bench, graph: JobGraph) -> Failure:
     return bad.failure
 
 
-async def test_a_crash_of_the_interpreter_is_named(bench: Bench) -> None:
+async def test_a_crash_of_the_interpreter_is_reported_with_its_signal(bench: Bench) -> None:
     def crash(spark):
         import ctypes
 
@@ -51,7 +51,7 @@ async def test_a_crash_of_the_interpreter_is_named(bench: Bench) -> None:
     assert "SIGSEGV" in failure.message
 
 
-async def test_endless_allocation_ends_as_out_of_memory_at_the_users_own_line(
+async def test_endless_allocation_fails_as_out_of_memory_with_the_users_own_line(
     bench: Bench,
 ) -> None:
     def greedy(spark):
@@ -66,7 +66,7 @@ async def test_endless_allocation_ends_as_out_of_memory_at_the_users_own_line(
     assert "hoard.append" in failure.stack_trace
 
 
-async def test_memory_of_a_tasks_children_counts_as_its_own(bench: Bench) -> None:
+async def test_memory_of_child_processes_counts_towards_the_limit_of_the_task(bench: Bench) -> None:
     def greedy_family(spark):
         import subprocess
         import sys
@@ -93,7 +93,7 @@ async def test_a_task_with_too_many_processes_is_killed_with_all_of_them(bench: 
     assert "40 are allowed" in failure.message
 
 
-async def test_a_task_with_too_many_open_files_is_told_so(bench: Bench) -> None:
+async def test_a_task_with_too_many_open_files_fails_with_that_reason(bench: Bench) -> None:
     def careless(spark):
         held = [open("/dev/null") for _ in range(3000)]  # noqa: SIM115
         return spark.range(len(held))
@@ -104,10 +104,10 @@ async def test_a_task_with_too_many_open_files_is_told_so(bench: Bench) -> None:
     assert "runner.open-files" in failure.message
 
 
-async def test_temporary_files_of_a_task_go_with_its_directory(
+async def test_temporary_files_of_a_task_are_created_in_its_directory(
     bench: Bench, tmp_path: Path
 ) -> None:
-    told = tmp_path / "told"
+    paths_file = tmp_path / "paths_file"
 
     def untidy(spark):
         import subprocess
@@ -115,20 +115,20 @@ async def test_temporary_files_of_a_task_go_with_its_directory(
 
         made = tempfile.mkstemp()[1], tempfile.mkdtemp()
         child = subprocess.run(["mktemp"], capture_output=True, text=True, check=True)
-        told.write_text("\n".join([*made, child.stdout.strip()]))
+        paths_file.write_text("\n".join([*made, child.stdout.strip()]))
         return spark.range(1)
 
     launched = await bench.launch(python_job(untidy))
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
-    for path in told.read_text().splitlines():
+    for path in paths_file.read_text().splitlines():
         assert Path(path).is_relative_to(launched.directory)
 
 
-async def test_a_daemon_that_a_task_forked_is_gone_with_it(bench: Bench, tmp_path: Path) -> None:
+async def test_a_daemon_that_a_task_forked_ends_with_the_task(bench: Bench, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
 
-    def haunted(spark):
+    def leaves_a_daemon(spark):
         import os
         import time
 
@@ -142,17 +142,17 @@ async def test_a_daemon_that_a_task_forked_is_gone_with_it(bench: Bench, tmp_pat
             time.sleep(0.01)
         return spark.range(10)
 
-    outcome = await bench.run(python_job(haunted))
+    outcome = await bench.run(python_job(leaves_a_daemon))
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
     assert is_gone(int(pid_file.read_text()))
 
 
-async def test_what_python_workers_of_spark_started_is_gone_with_the_task(
+async def test_processes_started_by_sparks_python_workers_end_with_the_task(
     bench: Bench, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
 
-    def haunted(spark):
+    def leaves_a_daemon(spark):
         from pyspark.sql.functions import udf
 
         @udf("long")
@@ -167,14 +167,14 @@ async def test_what_python_workers_of_spark_started_is_gone_with_the_task(
 
         return spark.range(1).select(start("id").alias("id"))
 
-    outcome = await bench.run(python_job(haunted))
+    outcome = await bench.run(python_job(leaves_a_daemon))
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
     for pid in pids.read_text().split():
         assert is_gone(int(pid)), "the child, its worker, or the daemon that forks workers"
 
 
-async def test_of_a_flood_of_output_the_beginning_and_the_end_are_kept(bench: Bench) -> None:
-    def talkative(spark):
+async def test_the_beginning_and_the_end_of_excessive_output_are_kept(bench: Bench) -> None:
+    def prints_a_lot(spark):
         import sys
 
         print("the very beginning")
@@ -184,7 +184,7 @@ async def test_of_a_flood_of_output_the_beginning_and_the_end_are_kept(bench: Be
         print("the very end")
         raise ValueError("said enough")
 
-    launched = await bench.launch(python_job(talkative))
+    launched = await bench.launch(python_job(prints_a_lot))
     outcome = await launched.running.outcome()
     assert outcome.failure is not None
     assert "said enough" in outcome.failure.message
@@ -194,7 +194,7 @@ async def test_of_a_flood_of_output_the_beginning_and_the_end_are_kept(bench: Be
     assert log.endswith(b"the very end\n")
 
 
-async def test_a_task_that_deletes_its_directory_runs_on(bench: Bench) -> None:
+async def test_a_task_that_deletes_its_directory_keeps_running(bench: Bench) -> None:
     def destructive(spark):
         import os
         import shutil
@@ -206,12 +206,10 @@ async def test_a_task_that_deletes_its_directory_runs_on(bench: Bench) -> None:
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
 
 
-async def test_the_end_of_the_zygote_leaves_no_daemon_of_a_task(
-    bench: Bench, tmp_path: Path
-) -> None:
+async def test_no_daemon_of_a_task_outlives_the_zygote(bench: Bench, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
 
-    def haunted(spark):
+    def leaves_a_daemon(spark):
         import subprocess
         import time
 
@@ -219,7 +217,7 @@ async def test_the_end_of_the_zygote_leaves_no_daemon_of_a_task(
         pid_file.write_text(str(child.pid))
         time.sleep(600)
 
-    launched = await bench.launch(python_job(haunted))
+    launched = await bench.launch(python_job(leaves_a_daemon))
     await until(lambda: pid_file.exists() and pid_file.read_text() != "")
     os.kill(int(bench.engine.description["zygote-pid"]), signal.SIGTERM)
     outcome = await launched.running.outcome()

@@ -1,6 +1,6 @@
 """Batch regions on a real Spark: reading, computing, writing, and failures."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import asyncio
@@ -40,7 +40,7 @@ def json_sink(name: str, upstream: str, path: Path) -> Sink:
     return Sink(name=name, input=upstream, write=FormatWrite(format="json", path=str(path)))
 
 
-async def test_files_of_one_format_become_files_of_another(bench: Bench, tmp_path: Path) -> None:
+async def test_a_job_converts_files_to_another_format(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("1,ash\n2,oak\n")
     graph = build_graph(
         Source(
@@ -153,7 +153,7 @@ async def test_a_script_runs_in_order_and_names_the_statement_that_fails(bench: 
     assert not outcome.failure.retriable
 
 
-async def test_a_failure_starts_with_the_line_of_the_author(bench: Bench) -> None:
+async def test_a_stack_trace_starts_with_the_authors_line(bench: Bench) -> None:
     def broken(numbers):
         raise LookupError("no such tree")
 
@@ -210,7 +210,7 @@ async def test_a_function_that_returns_no_dataframe_is_refused_with_an_explanati
     assert not failure.retriable
 
 
-async def test_a_stream_in_a_batch_region_is_explained(bench: Bench) -> None:
+async def test_a_stream_in_a_batch_region_is_refused_with_an_explanation(bench: Bench) -> None:
     def endless(spark):
         return spark.readStream.format("rate").load()
 
@@ -233,7 +233,7 @@ async def test_a_setting_that_a_job_cannot_change_is_named(bench: Bench, key: st
     assert not failure.retriable
 
 
-async def test_functions_of_other_versions_are_refused(bench: Bench) -> None:
+async def test_functions_pickled_with_other_versions_are_refused(bench: Bench) -> None:
     def numbers(spark):
         return spark.range(1)
 
@@ -250,7 +250,7 @@ async def test_functions_of_other_versions_are_refused(bench: Bench) -> None:
     assert not failure.retriable
 
 
-async def test_a_function_that_cannot_be_loaded_names_itself_and_the_cause(bench: Bench) -> None:
+async def test_a_function_that_cannot_be_loaded_is_named_in_the_error(bench: Bench) -> None:
     broken = function(len, "spark")
     damaged = type(broken)(name="total", payload=b"not a pickle", parameters=("spark",))
     failure = (

@@ -1,6 +1,6 @@
-"""A stream into a real PostgreSQL, with a batch that fails behind its effects and comes again."""
+"""A stream into a real PostgreSQL: a batch that fails after its effects is repeated."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import json

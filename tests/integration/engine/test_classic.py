@@ -58,7 +58,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clas
     options = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(0))
     async with ClassicEngine.open(OPTIONS, options, root / "work", root / "logs") as opened:
         yield opened
-    # Only its own processes: the engine that other tests share may still run.
+    # Only processes of this engine: the one that other tests share may still run.
     assert [pid for pid in descendants_of(os.getpid()) if _mentions(pid, str(root))] == []
 
 
@@ -71,7 +71,7 @@ def _mentions(pid: int, text: str) -> bool:
         return False
 
 
-class Launched:
+class LaunchedTask:
     def __init__(self, running: ClassicTask, directory: Path, events: list[TaskEvent]) -> None:
         self.running = running
         self.directory = directory
@@ -90,7 +90,7 @@ class Launched:
 
 @pytest.fixture
 def launch(engine: ClassicEngine, tmp_path: Path) -> Any:
-    async def start(source: str, *files: Path, **more: Any) -> Launched:
+    async def start(source: str, *files: Path, **more: Any) -> LaunchedTask:
         script = tmp_path / "job.py"
         script.write_text(source)
         artifacts = tuple(_artifact(path) for path in (script, *files))
@@ -126,7 +126,7 @@ def _artifact(path: Path) -> Artifact:
 
 async def _launched(
     engine: ClassicEngine, graph: JobGraph, root: Path, artifacts: dict[str, Path]
-) -> Launched:
+) -> LaunchedTask:
     attempt = AttemptId(Ids().nonce())
     directory = root / attempt
     directory.mkdir()
@@ -141,7 +141,7 @@ async def _launched(
         checkpoint_root=str(root / "checkpoints"),
         artifacts=artifacts,
     )
-    return Launched(await engine.launch(task, events.append), directory, events)
+    return LaunchedTask(await engine.launch(task, events.append), directory, events)
 
 
 ORDINARY = """

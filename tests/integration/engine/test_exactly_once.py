@@ -1,6 +1,6 @@
-"""A runner dies at each failpoint of writing; the next attempt leaves every row once."""
+"""A runner dies at each failpoint of writing; after the next attempt every row is there once."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import os
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 LONG = os.environ.get("STOKER_ENGINE") == "long"
 PUBLISHING = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("publishing."))
 MATERIALIZED = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("materialized."))
-DECIDED = ("after-record", "move", "removing")
+AFTER_DECISION = ("after-record", "move", "removing")
 SAMPLE = ("publishing.before-record", "publishing.after-record", "publishing.after-a-move")
-TRIED = [name for name in PUBLISHING if "replaced" not in name] if LONG else SAMPLE
+FAILPOINTS = [name for name in PUBLISHING if "replaced" not in name] if LONG else SAMPLE
 """All failpoints with STOKER_ENGINE=long; unit tests crash at each of them without Spark."""
 
 
-def dying_once(marker: Path, runs: Path) -> Callable[..., Any]:
+def source_that_dies_once(marker: Path, runs: Path) -> Callable[..., Any]:
     """A source of six rows that counts its calls and arms the failpoint in the marker, once."""
     names = str(marker), str(runs)
 
@@ -49,7 +49,7 @@ def dying_once(marker: Path, runs: Path) -> Callable[..., Any]:
     return numbers
 
 
-class Story:
+class Scenario:
     def __init__(self, bench: Bench, root: Path, name: str) -> None:
         self.bench = bench
         self.marker = root / f"{name}.marker"
@@ -65,14 +65,14 @@ class Story:
         return build_graph(
             Source(
                 name=kept,
-                read=function(dying_once(self.marker, self.runs), "spark"),
+                read=function(source_that_dies_once(self.marker, self.runs), "spark"),
                 materialized=materialized,
             ),
             Transform(name="all", inputs=(kept,), compute=Sql(query=f"SELECT * FROM `{kept}`")),
             Sink(name=f"sink-{self.name}", input="all", write=write, mode=mode),
         )
 
-    def put_old(self, partition: int) -> None:
+    def write_old_file(self, partition: int) -> None:
         folder = self.target / f"p={partition}"
         folder.mkdir(parents=True)
         parquet.write_table(pa.table({"id": [100 + partition]}), folder / "part-old.parquet")
@@ -92,47 +92,47 @@ class Story:
         again = await self.bench.run(graph, region)
         assert again.state is ExecutionState.FINISHED, (at, again.failure)
 
-    def times_run(self) -> int:
+    def runs_of_the_source(self) -> int:
         return len(self.runs.read_text().splitlines())
 
 
-@pytest.mark.parametrize("at", TRIED)
+@pytest.mark.parametrize("at", FAILPOINTS)
 async def test_an_append_writes_every_row_once_wherever_its_runner_dies(
     bench: Bench, tmp_path: Path, at: str
 ) -> None:
-    story = Story(bench, tmp_path, "append")
-    story.put_old(1)
-    await story.die_and_retry(story.graph("append"), at, "sink-append")
-    assert story.rows() == [0, 1, 2, 3, 4, 5, 101]
-    assert story.leftovers() == []
-    assert story.times_run() == (1 if any(word in at for word in DECIDED) else 2)
+    scenario = Scenario(bench, tmp_path, "append")
+    scenario.write_old_file(1)
+    await scenario.die_and_retry(scenario.graph("append"), at, "sink-append")
+    assert scenario.rows() == [0, 1, 2, 3, 4, 5, 101]
+    assert scenario.leftovers() == []
+    assert scenario.runs_of_the_source() == (1 if any(word in at for word in AFTER_DECISION) else 2)
 
 
 @pytest.mark.parametrize(("how", "rows"), [("static", []), ("dynamic", [109])])
 async def test_the_next_attempt_finishes_an_overwrite_that_died_while_removing_old_files(
     bench: Bench, tmp_path: Path, how: str, rows: list[int]
 ) -> None:
-    story = Story(bench, tmp_path, how)
-    story.put_old(1)
-    story.put_old(9)
-    graph = story.graph("overwrite", partitionOverwriteMode=how)
+    scenario = Scenario(bench, tmp_path, how)
+    scenario.write_old_file(1)
+    scenario.write_old_file(9)
+    graph = scenario.graph("overwrite", partitionOverwriteMode=how)
     at = "publishing.before-removing-replaced"
-    await story.die_and_retry(graph, at, f"sink-{how}")
-    assert story.rows() == [0, 1, 2, 3, 4, 5, *rows]
-    assert story.times_run() == 1
+    await scenario.die_and_retry(graph, at, f"sink-{how}")
+    assert scenario.rows() == [0, 1, 2, 3, 4, 5, *rows]
+    assert scenario.runs_of_the_source() == 1
 
 
 async def test_an_existing_target_is_refused_with_an_explanation_and_not_retried(
     bench: Bench, tmp_path: Path
 ) -> None:
-    story = Story(bench, tmp_path, "exists")
-    story.put_old(1)
-    failure = (await bench.run(story.graph("errorifexists"))).failure
+    scenario = Scenario(bench, tmp_path, "exists")
+    scenario.write_old_file(1)
+    failure = (await bench.run(scenario.graph("errorifexists"))).failure
     assert failure is not None
     assert "which already exists" in failure.message
     assert not failure.retriable
-    assert (await bench.run(story.graph("ignore"))).failure is None
-    assert story.rows() == [101]
+    assert (await bench.run(scenario.graph("ignore"))).failure is None
+    assert scenario.rows() == [101]
 
 
 async def test_a_materialized_vertex_survives_its_runner_and_is_computed_again_when_damaged(
@@ -141,14 +141,14 @@ async def test_a_materialized_vertex_survives_its_runner_and_is_computed_again_w
     bench.root = tmp_path / "a place"
     bench.root.mkdir()
     for number, at in enumerate(MATERIALIZED):
-        story = Story(bench, tmp_path, f"m{number}")
-        graph = story.graph("errorifexists", materialized=True)
-        await story.die_and_retry(graph, at, f"kept_m{number}")
-        assert story.times_run() == (1 if at == "materialized.after-manifest" else 2)
+        scenario = Scenario(bench, tmp_path, f"m{number}")
+        graph = scenario.graph("errorifexists", materialized=True)
+        await scenario.die_and_retry(graph, at, f"kept_m{number}")
+        assert scenario.runs_of_the_source() == (1 if at == "materialized.after-manifest" else 2)
 
     [data, *_] = (bench.root / "materialized" / "kept_m0").glob("attempt-*/part-*.parquet")
     data.write_bytes(data.read_bytes()[:-1])
-    failure = (await bench.run(graph := story_of(bench, tmp_path), "sink-m0")).failure
+    failure = (await bench.run(graph := first_graph(bench, tmp_path), "sink-m0")).failure
     assert failure is not None
     assert failure.error == "ResultDamaged"
     assert failure.labels == {"damaged-result": "kept_m0"}
@@ -158,8 +158,8 @@ async def test_a_materialized_vertex_survives_its_runner_and_is_computed_again_w
     assert again.failure is None
     assert again.progress.rows_written == 6
     assert (await bench.run(graph, "sink-m0")).failure is None
-    assert Story(bench, tmp_path, "m0").rows() == [0, 1, 2, 3, 4, 5]
+    assert Scenario(bench, tmp_path, "m0").rows() == [0, 1, 2, 3, 4, 5]
 
 
-def story_of(bench: Bench, root: Path) -> JobGraph:
-    return Story(bench, root, "m0").graph("errorifexists", materialized=True)
+def first_graph(bench: Bench, root: Path) -> JobGraph:
+    return Scenario(bench, root, "m0").graph("errorifexists", materialized=True)

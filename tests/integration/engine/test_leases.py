@@ -1,8 +1,8 @@
 """A task ends by itself when its task executor cannot end it any more.
 
-A loop that does not run is a task executor that is frozen: it renews nothing, cancels nothing, and
-reads nothing. The long form, with STOKER_LEASES=long, has a driver with its own
-JVM, a Spark server that hangs, and user code that keeps Python's lock.
+The tests block the event loop to simulate a frozen task executor, which renews nothing, cancels
+nothing and reads nothing. STOKER_LEASES=long adds a driver with its own JVM, a Spark server that
+hangs, and user code that holds the GIL.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from builders import build_graph
-from integration.engine.bench import OPTIONS, TEN_ROWS, Bench, Launched, function
+from integration.engine.bench import OPTIONS, TEN_ROWS, Bench, LaunchedTask, function
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, runner_of, until
 from stoker.core.graph import (
     Artifact,
@@ -64,8 +64,8 @@ def stream(target: Path, name: str = "out") -> JobGraph:
     return build_graph(Source(name="rate", read=rate, streaming=True), sink)
 
 
-def stay(_frame: Any) -> None:
-    """User code that no cancel ends."""
+def ignore_cancellation(_frame: Any) -> None:
+    """User code that ignores every cancellation."""
     Path("began").touch()
     while True:
         try:
@@ -74,18 +74,18 @@ def stay(_frame: Any) -> None:
             continue
 
 
-def keep_lock(_frame: Any) -> None:
-    """One call into compiled code, which lets no other thread of Python run; for years."""
+def hold_gil(_frame: Any) -> None:
+    """Hold the GIL for years, in one call into compiled code."""
     Path("began").touch()
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
 @asynccontextmanager
-async def leased(
+async def launch_with_lease(
     bench: Bench, graph: JobGraph, artifacts: dict[str, Path] | None = None
-) -> AsyncIterator[Launched]:
-    """Renewed every second inside the block, by the task executor that the test is."""
-    # Only a warm one begins well within its first lease, however busy the machine is.
+) -> AsyncIterator[LaunchedTask]:
+    """Launch a task; its lease is renewed every second until the block ends or the loop stops."""
+    # On a busy machine, only a warm engine starts the task well within its first lease.
     await bench.engine.wait_until_ready()
     loop = asyncio.get_running_loop()
     first = Lease(until=loop.time() + LEASE_SECONDS, margin=MARGIN_SECONDS)
@@ -103,23 +103,23 @@ async def leased(
         renewing.cancel()
 
 
-async def has_batches(launched: Launched) -> None:
+async def has_batches(launched: LaunchedTask) -> None:
     await until(lambda: launched.has_progressed and launched.last_progress.batches > 1)
 
 
-def stand_still_until_gone(*pids: int, seconds: float) -> float:
-    """Without a turn of the loop; how long it took."""
+def block_loop_until_gone(*pids: int, seconds: float) -> float:
+    """Block the event loop until the processes are gone; returns the seconds that this took."""
     began = time.monotonic()
     while not all(is_gone(pid) for pid in pids):
-        assert time.monotonic() - began < seconds, "it outlived its lease"
+        assert time.monotonic() - began < seconds, "a process outlived its lease"
         time.sleep(0.05)
     return time.monotonic() - began
 
 
-async def test_a_stream_goes_on_for_as_long_as_its_lease_is_renewed(
+async def test_a_stream_runs_as_long_as_its_lease_is_renewed(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    async with leased(bench, stream(tmp_path / "out")) as launched:
+    async with launch_with_lease(bench, stream(tmp_path / "out")) as launched:
         await has_batches(launched)
         runner = runner_of(engine, launched)
         await asyncio.sleep(LEASE_SECONDS - MARGIN_SECONDS + 1)
@@ -129,48 +129,48 @@ async def test_a_stream_goes_on_for_as_long_as_its_lease_is_renewed(
         await cancel_within_ten_seconds(launched)
 
 
-async def test_work_is_over_before_its_lease_when_its_task_executor_is_frozen(
+async def test_work_ends_before_its_lease_when_the_task_executor_is_frozen(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     stubborn = build_graph(
-        TEN_ROWS, Sink(name="out", input="numbers", write=function(stay, "frame"))
+        TEN_ROWS, Sink(name="out", input="numbers", write=function(ignore_cancellation, "frame"))
     )
     async with (
-        leased(bench, stream(tmp_path / "out", "stream")) as streaming,
-        leased(bench, stubborn) as staying,
+        launch_with_lease(bench, stream(tmp_path / "out", "stream")) as streaming,
+        launch_with_lease(bench, stubborn) as uncancellable,
     ):
         await has_batches(streaming)
-        await until((staying.directory / "began").exists)
+        await until((uncancellable.directory / "began").exists)
         os.kill(runner_of(engine, streaming), signal.SIGKILL)
         killed = streaming.last_progress
-        # The lease goes along to the runner that takes the stream over.
+        # The runner that takes over the stream also takes over its lease.
         await until(lambda: streaming.last_progress.batch_id > killed.batch_id + 1)
-        runners = [runner_of(engine, each) for each in (streaming, staying)]
-        stand_still_until_gone(*runners, seconds=LEASE_SECONDS)
+        runners = [runner_of(engine, each) for each in (streaming, uncancellable)]
+        block_loop_until_gone(*runners, seconds=LEASE_SECONDS)
         commits = tmp_path / "checkpoints" / "stream" / "commits"
         committed = set(commits.iterdir())
         time.sleep(1)
-        assert set(commits.iterdir()) == committed, "the query goes on"
-    for launched in (streaming, staying):
+        assert set(commits.iterdir()) == committed, "the query still commits batches"
+    for launched in (streaming, uncancellable):
         outcome = await launched.running.outcome()
         assert outcome.state is ExecutionState.CANCELED
         assert outcome.failure is not None
         assert "its lease has expired" in outcome.failure.message
 
 
-async def test_a_stream_without_a_runner_is_over_with_its_lease_when_its_executor_is_frozen(
+async def test_a_stream_without_a_runner_ends_with_its_lease_when_the_executor_is_frozen(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    """Two faults at once: nobody is left who could stop the query, but the server's warden."""
-    async with leased(bench, stream(tmp_path / "out")) as launched:
+    """Two faults at once: only the server's watchdog is left to stop the query."""
+    async with launch_with_lease(bench, stream(tmp_path / "out")) as launched:
         await has_batches(launched)
         server = int(engine.description["server-pid"])
         os.kill(runner_of(engine, launched), signal.SIGKILL)
-        stand_still_until_gone(server, seconds=LEASE_SECONDS + 1)
+        block_loop_until_gone(server, seconds=LEASE_SECONDS + 1)
         commits = tmp_path / "checkpoints" / "out" / "commits"
         committed = set(commits.iterdir())
         time.sleep(1)
-        assert set(commits.iterdir()) == committed, "the query goes on"
+        assert set(commits.iterdir()) == committed, "the query still commits batches"
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.CANCELED
     assert outcome.failure is not None
@@ -179,22 +179,22 @@ async def test_a_stream_without_a_runner_is_over_with_its_lease_when_its_executo
 
 
 @long
-async def test_user_code_that_keeps_pythons_lock_is_killed_when_its_lease_is_over(
+async def test_user_code_that_holds_the_gil_is_killed_when_its_lease_expires(
     bench: Bench, engine: ConnectEngine
 ) -> None:
     graph = build_graph(
-        TEN_ROWS, Sink(name="out", input="numbers", write=function(keep_lock, "frame"))
+        TEN_ROWS, Sink(name="out", input="numbers", write=function(hold_gil, "frame"))
     )
-    async with leased(bench, graph) as launched:
+    async with launch_with_lease(bench, graph) as launched:
         await until((launched.directory / "began").exists)
         runner = runner_of(engine, launched)
-        stand_still_until_gone(runner, seconds=LEASE_SECONDS + 1)
+        block_loop_until_gone(runner, seconds=LEASE_SECONDS + 1)
     assert (await launched.running.outcome()).state is ExecutionState.CANCELED
     await engine.wait_until_ready()
 
 
 @long
-async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_executor_is_frozen(
+async def test_a_driver_and_its_jvm_end_before_their_lease_when_the_task_executor_is_frozen(
     tmp_path: Path,
 ) -> None:
     script = tmp_path / "job.py"
@@ -207,13 +207,13 @@ async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_exec
     options = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(hours=1))
     async with ClassicEngine.open(OPTIONS, options, tmp_path / "work", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)  # type: ignore[arg-type]
-        async with leased(bench, graph, {"job.py": script}) as launched:
+        async with launch_with_lease(bench, graph, {"job.py": script}) as launched:
             await until((launched.directory / "files" / "began").exists)
-            # Not all that is new here: the engine of the other tests may make runners meanwhile.
+            # Only this driver's processes: the engine of other tests may start runners meanwhile.
             supervisor = launched.running._driver.pid
             driver = {supervisor, *descendants_of(supervisor)}
             assert len(driver) >= 3, "supervisor, driver, JVM"
-            stand_still_until_gone(*driver, seconds=LEASE_SECONDS)
+            block_loop_until_gone(*driver, seconds=LEASE_SECONDS)
         outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.CANCELED
     assert outcome.failure is not None
@@ -221,14 +221,14 @@ async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_exec
 
 
 @long
-async def test_spark_itself_is_killed_when_its_work_cannot_be_ended_otherwise(
+async def test_the_spark_server_is_killed_when_its_work_cannot_be_ended_otherwise(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    async with leased(bench, stream(tmp_path / "out")) as launched:
+    async with launch_with_lease(bench, stream(tmp_path / "out")) as launched:
         await has_batches(launched)
         server = int(engine.description["server-pid"])
         os.kill(server, signal.SIGSTOP)
-        stand_still_until_gone(server, runner_of(engine, launched), seconds=LEASE_SECONDS + 1)
+        block_loop_until_gone(server, runner_of(engine, launched), seconds=LEASE_SECONDS + 1)
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.CANCELED
     await engine.wait_until_ready()

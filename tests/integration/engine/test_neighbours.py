@@ -1,6 +1,6 @@
-"""Tasks at one Spark server share no modules, settings or views, and do not starve each other."""
+"""Tasks on one Spark server share no modules, settings or views, and do not starve each other."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from builders import build_graph
-from integration.engine.bench import TO_NOWHERE, Bench, Launched, function
+from integration.engine.bench import TO_NOWHERE, Bench, LaunchedTask, function
 from integration.engine.java_versions import jar_of
 from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, until
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
@@ -93,7 +93,7 @@ def tells_its_java_version(jar: Path, how: str, answer: Path, go_on: Path) -> Jo
 async def test_two_tasks_with_two_versions_of_one_java_class_each_see_their_own(
     bench: Bench, tmp_path: Path, how: str
 ) -> None:
-    """Meanwhile a task without code of its own, which shares its session, runs beside the first."""
+    """A task without code of its own runs beside the first one, in a shared session."""
     go_on = tmp_path / "go-on"
     answers = [tmp_path / f"answer-{version}" for version in (1, 2)]
     first, second = (
@@ -150,7 +150,7 @@ def huge(begun: Path) -> JobGraph:
 
 async def test_a_small_task_does_not_wait_for_a_huge_one(bench: Bench, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    large: Launched = await bench.launch(huge(begun))
+    large: LaunchedTask = await bench.launch(huge(begun))
     await until(begun.exists)
     small = Source(name="numbers", read=Sql(query="SELECT sum(id) FROM range(1000)"))
     async with asyncio.timeout(PATIENCE):

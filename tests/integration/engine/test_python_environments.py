@@ -1,4 +1,4 @@
-"""Requirements are installed once, whole or not at all."""
+"""Requirements are installed once, and completely or not at all."""
 
 import asyncio
 import hashlib
@@ -74,11 +74,11 @@ def environments(tmp_path: Path) -> PythonEnvironments:
     )
 
 
-def whole(root: Path) -> list[Path]:
+def installed_environments(root: Path) -> list[Path]:
     return [path for path in (root / "environments").iterdir() if path.is_dir()]
 
 
-async def test_a_program_that_needs_nothing_gets_nothing(
+async def test_a_program_without_requirements_gets_no_environment(
     tmp_path: Path, environments: PythonEnvironments
 ) -> None:
     assert await environments.install_for(task(tmp_path)) == ()
@@ -106,16 +106,16 @@ async def test_the_same_requirements_are_installed_once(
     assert len(built) == 1
 
 
-async def test_what_cannot_be_installed_is_said_in_the_words_of_the_installer(
+async def test_a_failed_installation_is_reported_in_the_words_of_the_installer(
     tmp_path: Path, environments: PythonEnvironments
 ) -> None:
     listed = f"--no-index\n--find-links {tmp_path}\nno-such-thing==1.0\n"
     with pytest.raises(RequirementsNotInstalled, match="no-such-thing"):
         await environments.install_for(task(tmp_path, requirements=listed))
-    assert whole(tmp_path) == []
+    assert installed_environments(tmp_path) == []
 
 
-async def test_an_installer_that_ends_without_a_word_is_named_by_its_end(
+async def test_an_installer_that_dies_silently_is_reported_with_its_signal(
     tmp_path: Path, environments: PythonEnvironments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -134,13 +134,13 @@ async def test_a_half_built_environment_is_never_used(
     wanted = task(tmp_path, wheel(tmp_path, "1.0"))
     with armed("environment.before-publishing", die), pytest.raises(asyncio.CancelledError):
         await environments.install_for(wanted)
-    assert whole(tmp_path) == []
+    assert installed_environments(tmp_path) == []
     again = task(tmp_path, tmp_path / "thing-1.0-py3-none-any.whl")
     (place,) = await environments.install_for(again)
     assert (Path(place) / "thing.py").exists()
 
 
-async def test_an_environment_that_was_published_is_whole_whoever_died_over_it(
+async def test_a_published_environment_is_complete_although_its_installation_was_cancelled(
     tmp_path: Path, environments: PythonEnvironments
 ) -> None:
     def die() -> None:
@@ -149,7 +149,7 @@ async def test_an_environment_that_was_published_is_whole_whoever_died_over_it(
     wanted = task(tmp_path, wheel(tmp_path, "1.0"))
     with armed("environment.after-publishing", die), pytest.raises(asyncio.CancelledError):
         await environments.install_for(wanted)
-    (published,) = whole(tmp_path)
+    (published,) = installed_environments(tmp_path)
     (place,) = await environments.install_for(
         task(tmp_path, tmp_path / "thing-1.0-py3-none-any.whl")
     )
@@ -157,7 +157,9 @@ async def test_an_environment_that_was_published_is_whole_whoever_died_over_it(
     assert (Path(place) / "thing.py").exists()
 
 
-async def test_old_environments_make_room(tmp_path: Path, environments: PythonEnvironments) -> None:
+async def test_old_environments_are_deleted_to_make_room(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
     for version in ("1.0", "2.0", "3.0"):
         await environments.install_for(task(tmp_path, wheel(tmp_path, version)))
-    assert len(whole(tmp_path)) == 2
+    assert len(installed_environments(tmp_path)) == 2

@@ -1,6 +1,6 @@
 """Savepoints of real queries that commit batches while Spark purges old files: every row once.
 
-With STOKER_SAVEPOINTS=long there are more data, and a query that manages its state itself.
+With STOKER_SAVEPOINTS=long there is more data, and a query that manages its state itself.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from integration.engine.stateful_queries import (
     FEW_FILES,
     FILES,
     LONG,
-    PURGING,
+    PURGE_EARLY,
     QUERIES,
     ROWS,
     graph_of,
@@ -96,7 +96,7 @@ class Cluster:
         await restore(location, manifest, self.storage, job_id, regions=["out"], now=2)
 
     def continued_from(self, graph: JobGraph, name: str) -> JobGraph:
-        """The graph as it is submitted to start from this savepoint."""
+        """The graph of a job that starts from this savepoint."""
         return msgspec.structs.replace(graph, restore=Restore(path=str(self.saved / name)))
 
     async def until_batch(self, graph: JobGraph, number: int, running: Any = None) -> None:
@@ -168,7 +168,7 @@ def written_by_batches(root: Path) -> dict[Path, int]:
 async def test_a_cancelled_stream_writes_nothing_but_snapshots_of_its_state(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """Otherwise it would write beside the next attempt, or after a clean-up (invariant 3)."""
+    """The stream must not write beside the next attempt, or after a clean-up (invariant 3)."""
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(FILES))
     graph = graph_of("distinct", tmp_path / "in", tmp_path / "out")
@@ -199,7 +199,7 @@ async def test_a_function_stopped_at_batch_boundaries_sees_every_batch_once(
             file.write(json.dumps({"batch": batch_id, "rows": rows}) + "\n")
 
     sink = Sink(name="out", input="raw", write=function(keep, "df", "batch_id"))
-    graph = build_graph(source("raw", inputs), sink, configuration=PURGING)
+    graph = build_graph(source("raw", inputs), sink, configuration=PURGE_EARLY)
     running, directory = await cluster.launch(graph)
     control = StreamControl(directory)
     await cluster.until_batch(graph, 1)
@@ -247,12 +247,12 @@ async def test_a_new_job_is_refused_an_output_directory_with_batches_of_another(
     assert not failure.retriable
 
 
-@pytest.mark.skipif(not LONG, reason="several runs, and a Spark that repartitions the state")
+@pytest.mark.skipif(not LONG, reason="several runs, and Spark repartitions the state")
 @pytest.mark.parametrize("name", ["distinct", "joined", "windows"])
 async def test_a_query_writes_the_same_output_after_its_state_is_repartitioned(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:
-    """One savepoint: unchanged, repartitioned into more partitions, and these into fewer."""
+    """One savepoint is restored unchanged, with more partitions, and with fewer."""
     cluster = Cluster(bench, tmp_path)
     inputs = tmp_path / "in"
     write_input(inputs, range(4))

@@ -1,6 +1,6 @@
-"""Spark servers that grow old or run out of memory, on an engine of this module only."""
+"""Spark servers that grow old or run out of memory, on an engine for this module only."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import asyncio
@@ -106,7 +106,7 @@ async def test_a_lack_of_memory_that_spark_handles_does_not_end_the_server(
 async def test_uninterruptible_tasks_end_with_their_server(
     short_lived: ConnectEngine, tmp_path: Path
 ) -> None:
-    """Other tasks at the server fail with the reason, and the next task finds a new server."""
+    """Other tasks on the server fail with the reason, and the next task finds a new server."""
     bench = Bench(short_lived, tmp_path)
     neighbour = await bench.launch(waits_for(tmp_path / "never"))
     uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))

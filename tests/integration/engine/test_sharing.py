@@ -1,6 +1,6 @@
-"""What a task shares with those of other jobs, and what it has for itself, on real Spark."""
+"""What a task shares with tasks of other jobs, and what it has to itself, on real Spark."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import asyncio
@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from builders import build_graph
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, function
 from integration.engine.processes import cancel_within_ten_seconds, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
@@ -25,41 +25,41 @@ from stoker.engine.server_config import spark_home
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-_OWN_CLASSES = "spark.sql.artifact.isolation.alwaysApplyClassloader"
+_OWN_CLASS_LOADER = "spark.sql.artifact.isolation.alwaysApplyClassloader"
 
 
-def by(body: Callable[..., Any]) -> JobGraph:
+def python_job(body: Callable[..., Any]) -> JobGraph:
     return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
-async def has_own_classes(launched: Launched) -> str:
-    """The session of a task that runs, as another client of it is told."""
+async def class_loader_setting_of(launched: LaunchedTask) -> str:
+    """The class loader setting of a running task's session, as a second client reads it."""
     running = launched.running
 
     def ask() -> str:
         session: Any = SparkSession.builder.remote(running.server.url(running.session_id)).create()
         try:
             assert session_mark_in(str(session.sql(STATE_QUERY).collect()[0][0])), (
-                "its files are its own in any case"
+                "the session has its own files in any case"
             )
-            return str(session.conf.get(_OWN_CLASSES))
+            return str(session.conf.get(_OWN_CLASS_LOADER))
         finally:
             session.client.close()
 
     return await asyncio.to_thread(ask)
 
 
-async def test_the_server_knows_which_java_it_runs_on(
+async def test_the_server_is_started_with_options_for_its_java_version(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    """It ends each session by a process, which the older ones start in two ways."""
+    """Spark starts a process at the end of each session; older Java versions start two."""
     await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
     java = await find_java(os.environ, tmp_path, bundled_home=bundled_java_home())
     command = _command_of(engine)
     assert ("-Djdk.lang.Process.launchMechanism=VFORK" in command) is (java.version <= 21)
 
 
-async def test_the_server_looks_into_sparks_own_jars_first(
+async def test_sparks_own_jars_come_first_on_the_class_path(
     bench: Bench, engine: ConnectEngine
 ) -> None:
     await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
@@ -74,12 +74,12 @@ def _command_of(engine: ConnectEngine) -> list[str]:
     return Path(f"/proc/{engine.description['server-pid']}/cmdline").read_text().split("\0")
 
 
-# Of many short tasks: one that only counts does not notice that it was killed.
+# Many short tasks: a long one that only counts does not notice that it was killed.
 def endless(spark):
     return spark.range(0, 2 * 10**10, 1, 2000)
 
 
-def endless_after_a_question(spark):
+def endless_after_a_query(spark):
     assert spark.range(3).count() == 3
     return spark.range(0, 2 * 10**10, 1, 2000)
 
@@ -87,8 +87,8 @@ def endless_after_a_question(spark):
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        (by(endless), "false"),
-        (by(endless_after_a_question), "true"),
+        (python_job(endless), "false"),
+        (python_job(endless_after_a_query), "true"),
         (
             build_graph(
                 Source(
@@ -99,21 +99,21 @@ def endless_after_a_question(spark):
             "false",
         ),
     ],
-    ids=["a plain plan", "a plan after a question", "sql"],
+    ids=["a plain plan", "a plan after a query", "sql"],
 )
-async def test_a_task_without_code_for_spark_shares_and_others_do_not(
+async def test_only_tasks_without_code_for_spark_share_a_class_loader(
     bench: Bench, graph: JobGraph, expected: str
 ) -> None:
     launched = await bench.launch(graph)
     await until(lambda: "RUNNING" in launched.states)
-    assert await has_own_classes(launched) == expected
+    assert await class_loader_setting_of(launched) == expected
     await launched.running.cancel()
 
 
 async def test_small_tasks_leave_no_errors_in_the_log_of_spark(
     bench: Bench, engine_logs: Path
 ) -> None:
-    """Whether nothing asks Spark for a session that has ended: one in two did."""
+    """Nothing asks Spark for a session that has ended; one task in two used to do so."""
 
     def logged() -> str:
         return "".join(log.read_text() for log in sorted(engine_logs.glob("spark-server*.log")))
@@ -123,7 +123,7 @@ async def test_small_tasks_leave_no_errors_in_the_log_of_spark(
     for _ in range(4):
         outcomes = await asyncio.gather(*(bench.run(graph) for _ in range(4)))
         assert {outcome.state for outcome in outcomes} == {ExecutionState.FINISHED}
-    # A call that came too late would be on its way.
+    # Wait for a call that comes too late.
     await asyncio.sleep(0.5)
     assert "ERROR" not in logged()[before:]
 
@@ -131,7 +131,7 @@ async def test_small_tasks_leave_no_errors_in_the_log_of_spark(
 async def test_tasks_with_python_code_for_spark_never_share_workers(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """The functions are found in the plan alone: nothing else tells of them."""
+    """Only the plan shows that such a task has Python functions."""
 
     def telling(target: Path) -> JobGraph:
         def rows(spark):
@@ -164,7 +164,7 @@ async def test_tasks_with_python_code_for_spark_never_share_workers(
     assert len({worker for _, worker in answers} | {"default"}) == 3
 
 
-async def test_settings_are_kept_when_a_task_turns_out_to_need_its_own(
+async def test_settings_are_kept_when_a_task_moves_to_its_own_session(
     bench: Bench, tmp_path: Path
 ) -> None:
     answer = tmp_path / "answer"
@@ -180,15 +180,15 @@ async def test_settings_are_kept_when_a_task_turns_out_to_need_its_own(
     assert answer.read_text() == "Asia/Tokyo"
 
 
-async def test_views_of_a_task_that_asks_first_are_there_in_its_action(bench: Bench) -> None:
+async def test_views_that_a_function_creates_exist_when_its_result_is_written(bench: Bench) -> None:
     def rows(spark):
         spark.range(5).createOrReplaceTempView("mine")
         return spark.table("mine").filter("id > 1")
 
-    assert (await bench.run(by(rows))).failure is None
+    assert (await bench.run(python_job(rows))).failure is None
 
 
-async def test_views_of_sql_between_files_are_there_in_a_shared_session(
+async def test_sql_finds_the_views_of_its_inputs_in_a_shared_session(
     bench: Bench, tmp_path: Path
 ) -> None:
     (tmp_path / "in.json").write_text('{"a": 1}\n{"a": 2}\n')
@@ -209,10 +209,10 @@ async def test_views_of_sql_between_files_are_there_in_a_shared_session(
     assert sorted(lines) == ['{"a":1}\n', '{"a":2}\n']
 
 
-async def test_a_task_in_its_own_session_is_ended_with_all_its_work(
+async def test_a_task_in_its_own_session_is_cancelled_with_all_its_work(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    """It has the id of the session that it left."""
+    """The task is still registered under the id of the session that it left."""
     begun = tmp_path / "begun"
 
     def rows(spark):
@@ -228,7 +228,7 @@ async def test_a_task_in_its_own_session_is_ended_with_all_its_work(
 
         return spark.range(2).select(asleep("id").alias("id"))
 
-    launched = await bench.launch(by(rows))
+    launched = await bench.launch(python_job(rows))
     await until(begun.exists)
-    assert await has_own_classes(launched) == "true"
+    assert await class_loader_setting_of(launched) == "true"
     await cancel_within_ten_seconds(launched)

@@ -1,6 +1,6 @@
 """The engine on a real Spark cluster: tasks run in executors that are processes of their own."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import json
@@ -153,12 +153,12 @@ async def test_requirements_of_a_program_reach_the_executors_of_a_cluster(
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
     found = json.loads(answer.read_text())
     assert {each[0] for each in found} == {"green"}
-    # Where executors work, not where it was installed.
+    # Executors import a copy in their own directory, not the driver's installation.
     assert all(is_of_an_executor(each[1]) for each in found), found
 
 
 def is_of_an_executor(path: str) -> bool:
-    """Below the directory of a Spark worker: `work/app-…/0`."""
+    """Whether a path is in an executor's directory, below its Spark worker: `work/app-…/0`."""
     return any(part.startswith("app-") for part in Path(path).parts)
 
 
@@ -173,4 +173,4 @@ async def test_executors_with_uninterruptible_tasks_are_killed_and_the_server_su
         await cancel_within_ten_seconds(uninterruptible)
         assert not uninterruptible.running.server.died.done()
         outcome = await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
-    assert outcome.failure is None, "executors took the place of those that ended"
+    assert outcome.failure is None, "new executors replaced those that were killed"

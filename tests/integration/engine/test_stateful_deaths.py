@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.engine.bench import Bench, Launched
+from integration.engine.bench import Bench, LaunchedTask
 from integration.engine.processes import runner_of, until
 from integration.engine.stateful_queries import LONG, QUERIES, graph_of, rows_in, write_input
 from stoker.core.graph import JobGraph
@@ -34,7 +34,7 @@ class Stream:
         self.bench = bench
         self.graph = graph
         self.attempts = 0
-        self._launched: Launched | None = None
+        self._launched: LaunchedTask | None = None
 
     @property
     def committed(self) -> int:
@@ -45,7 +45,7 @@ class Stream:
     def _is_over(self) -> bool:
         return self._launched is not None and self._launched.running.completion.done()
 
-    async def running(self) -> Launched:
+    async def running(self) -> LaunchedTask:
         """The running attempt; starts one if there is none or the last one has failed."""
         if self._launched is None or self._is_over:
             await self.bench.engine.wait_until_ready()
@@ -59,7 +59,7 @@ class Stream:
             await until(lambda: self.committed >= number or self._is_over, PATIENCE)
 
 
-def kill_runner(engine: ConnectEngine, launched: Launched) -> None:
+def kill_runner(engine: ConnectEngine, launched: LaunchedTask) -> None:
     try:
         os.kill(runner_of(engine, launched), signal.SIGKILL)
     except LookupError:
@@ -67,7 +67,7 @@ def kill_runner(engine: ConnectEngine, launched: Launched) -> None:
         return
 
 
-def kill_server(engine: ConnectEngine, _launched: Launched) -> None:
+def kill_server(engine: ConnectEngine, _launched: LaunchedTask) -> None:
     os.kill(int(engine.description["server-pid"]), signal.SIGKILL)
 
 
@@ -82,7 +82,7 @@ async def test_a_stream_whose_processes_die_writes_the_same_as_an_undisturbed_on
     chance = random.Random(seed)
     inputs = tmp_path / "in"
     write_input(inputs, range(FILES))
-    whole = await Bench(engine, make(tmp_path / "quiet")).run(
+    whole = await Bench(engine, make_folder(tmp_path / "quiet")).run(
         graph_of(name, inputs, tmp_path / "whole", "available-now")
     )
     assert whole.state is ExecutionState.FINISHED, whole.failure
@@ -93,7 +93,7 @@ async def test_a_stream_whose_processes_die_writes_the_same_as_an_undisturbed_on
     kills = [kill_runner, kill_server]
     for number in range(DEATHS):
         await stream.until_batch(min(FILES - 1, stream.committed + chance.randint(1, 2)))
-        # Each kind at least once.
+        # Each kind of process dies at least once.
         kill = kills[number] if number < len(kills) else chance.choice(kills)
         kill(engine, await stream.running())
     await stream.until_batch(FILES - 1)
@@ -105,6 +105,6 @@ async def test_a_stream_whose_processes_die_writes_the_same_as_an_undisturbed_on
     assert rows_in(tmp_path / "out") == expected
 
 
-def make(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder

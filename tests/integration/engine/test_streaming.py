@@ -89,7 +89,7 @@ async def test_a_python_function_receives_each_batch(bench: Bench, tmp_path: Pat
     assert sorted(json.loads(line)["word"] for line in written.splitlines()) == ["ash", "oak"]
 
 
-async def test_a_batch_frame_with_a_trigger_is_explained(bench: Bench) -> None:
+async def test_a_batch_frame_with_a_trigger_is_refused_with_an_explanation(bench: Bench) -> None:
     source = Source(name="words", read=Sql(query="SELECT 'ash' AS word"))
     sink = Sink(
         name="out", input="words", write=FormatWrite(format="noop"), trigger="available-now"

@@ -1,4 +1,4 @@
-"""Nothing that a program starts outlives it, and how it ended is known."""
+"""The supervisor kills all processes of a program that ended, and exits like the program."""
 
 import os
 import signal
@@ -34,16 +34,18 @@ subprocess.Popen([sys.executable, "-m", "stoker.osproc.supervisor", str(os.getpi
                   sys.executable, "-c", sys.argv[1], sys.argv[2]])
 time.sleep(1000)
 """
-LIMIT = 60.0
+LIMIT_SECONDS = 60.0
 
 
-def supervised(source: str, *arguments: str, grace: float = 60.0) -> "subprocess.Popen[bytes]":
+def start_supervised(
+    source: str, *arguments: str, grace: float = 60.0
+) -> "subprocess.Popen[bytes]":
     own = [sys.executable, "-m", "stoker.osproc.supervisor", str(os.getpid()), str(grace), "--"]
     return subprocess.Popen([*own, sys.executable, "-c", source, *arguments])
 
 
 def wait_for(path: Path) -> str:
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + LIMIT_SECONDS
     while not (path.exists() and path.read_text()):
         assert time.monotonic() < deadline, f"{path.name} was not written"
         time.sleep(0.02)
@@ -51,7 +53,7 @@ def wait_for(path: Path) -> str:
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + LIMIT_SECONDS
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < deadline, f"process {pid} is still there"
         time.sleep(0.02)
@@ -67,31 +69,31 @@ def wait_until_gone(pid: int) -> None:
         ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
     ],
 )
-def test_it_ends_as_the_program_ended(source: str, code: int) -> None:
-    assert supervised(source).wait(LIMIT) == code
+def test_the_supervisor_exits_like_its_program(source: str, code: int) -> None:
+    assert start_supervised(source).wait(LIMIT_SECONDS) == code
 
 
-def test_a_daemon_that_left_its_session_and_ignores_signals_is_gone(tmp_path: Path) -> None:
-    process = supervised(DAEMON, str(tmp_path / "pid"))
-    assert process.wait(LIMIT) == 0
+def test_a_daemon_that_left_its_session_and_ignores_signals_is_killed(tmp_path: Path) -> None:
+    process = start_supervised(DAEMON, str(tmp_path / "pid"))
+    assert process.wait(LIMIT_SECONDS) == 0
     assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
 
 
 def test_a_program_that_ignores_the_signal_is_killed_when_its_grace_is_over(tmp_path: Path) -> None:
-    process = supervised(STUBBORN, str(tmp_path / "ready"), grace=0.5)
+    process = start_supervised(STUBBORN, str(tmp_path / "ready"), grace=0.5)
     wait_for(tmp_path / "ready")
     process.terminate()
-    assert process.wait(LIMIT) == -signal.SIGKILL
+    assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
 
 
 def test_a_program_can_be_killed_at_once(tmp_path: Path) -> None:
-    process = supervised(STUBBORN, str(tmp_path / "ready"), grace=1000)
+    process = start_supervised(STUBBORN, str(tmp_path / "ready"), grace=1000)
     wait_for(tmp_path / "ready")
     process.send_signal(signal.SIGUSR1)
-    assert process.wait(LIMIT) == -signal.SIGKILL
+    assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
 
 
-def test_all_is_killed_when_the_task_executor_is_killed(tmp_path: Path) -> None:
+def test_the_program_is_killed_when_the_task_executor_is_killed(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     source = STUBBORN.replace('"ready"', "str(__import__('os').getpid())")
     parent = subprocess.Popen([sys.executable, "-c", PARENT, source, str(marker)])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import build_graph
-from integration.engine.bench import Bench, Launched
+from integration.engine.bench import Bench, LaunchedTask
 from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source
 from stoker.core.states import ExecutionState
@@ -16,7 +16,7 @@ from stoker.engine.connect.engine import ConnectEngine
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def running_stream(bench: Bench, target: Path) -> Launched:
+async def running_stream(bench: Bench, target: Path) -> LaunchedTask:
     rate = FormatRead(format="rate", options={"rowsPerSecond": "10"})
     sink = Sink(
         name="out",
@@ -80,7 +80,7 @@ async def test_a_stream_whose_runners_die_again_and_again_fails_in_the_end(
     assert len(killed) == 4
 
 
-def has_runner(engine: ConnectEngine, launched: Launched) -> bool:
+def has_runner(engine: ConnectEngine, launched: LaunchedTask) -> bool:
     try:
         runner_of(engine, launched)
     except LookupError:

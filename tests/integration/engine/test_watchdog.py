@@ -61,11 +61,13 @@ def now() -> float:
 async def test_a_server_and_a_runner_are_killed_when_their_lease_expires(tmp_path: Path) -> None:
     runner = subprocess.Popen(["sleep", str(LONG_SECONDS)])
     try:
-        async with watched_server(tmp_path) as at:
-            at.client.watch("session", now() + 0.3, runner.pid)
-            at.client.watch("another", now() + LONG_SECONDS, None)
-            assert await at.watchdog.wait() == -signal.SIGKILL, "it ends as its server did"
-            assert is_gone(at.server)
+        async with watched_server(tmp_path) as watched:
+            watched.client.watch("session", now() + 0.3, runner.pid)
+            watched.client.watch("another", now() + LONG_SECONDS, None)
+            assert await watched.watchdog.wait() == -signal.SIGKILL, (
+                "the watchdog ends like its server"
+            )
+            assert is_gone(watched.server)
             assert runner.wait(60) == -signal.SIGKILL
     finally:
         runner.kill()
@@ -74,30 +76,30 @@ async def test_a_server_and_a_runner_are_killed_when_their_lease_expires(tmp_pat
 
 
 async def test_a_lease_that_is_renewed_unwatched_or_closed_kills_nothing(tmp_path: Path) -> None:
-    async with watched_server(tmp_path) as at:
+    async with watched_server(tmp_path) as watched:
         soon = now() + 0.5
         for session in ("renewed", "released", "closed"):
-            at.client.watch(session, soon, None)
-        at.client.watch("renewed", now() + LONG_SECONDS, None)
-        at.client.unwatch("released")
-        at.client.closed_marker("closed").touch()
+            watched.client.watch(session, soon, None)
+        watched.client.watch("renewed", now() + LONG_SECONDS, None)
+        watched.client.unwatch("released")
+        watched.client.closed_marker("closed").touch()
         await asyncio.sleep(1)
-        assert not is_gone(at.server)
+        assert not is_gone(watched.server)
         # Sent last, so the watchdog has handled everything before.
-        at.client.watch("renewed", 0.0, None)
-        at.client.watch("over", now(), None)
-        await at.watchdog.wait()
+        watched.client.watch("renewed", 0.0, None)
+        watched.client.watch("over", now(), None)
+        await watched.watchdog.wait()
 
 
 async def test_a_process_that_reuses_the_id_of_the_runner_is_spared(tmp_path: Path) -> None:
     other = subprocess.Popen(["sleep", str(LONG_SECONDS)])
     try:
-        async with watched_server(tmp_path) as at:
+        async with watched_server(tmp_path) as watched:
             previous = WatchLease(
                 session_id="session", until=now() + 0.3, runner=other.pid, runner_started=1
             )
-            at.client._send(previous)
-            await at.watchdog.wait()
+            watched.client._send(previous)
+            await watched.watchdog.wait()
         assert other.poll() is None
     finally:
         other.kill()
@@ -105,9 +107,9 @@ async def test_a_process_that_reuses_the_id_of_the_runner_is_spared(tmp_path: Pa
 
 
 async def test_a_server_dies_with_its_watchdog(tmp_path: Path) -> None:
-    async with watched_server(tmp_path) as at:
-        at.watchdog.kill()
-        await until(lambda: is_gone(at.server))
+    async with watched_server(tmp_path) as watched:
+        watched.watchdog.kill()
+        await until(lambda: is_gone(watched.server))
 
 
 async def test_a_server_dies_with_its_task_executor(tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ async def test_a_watchdog_forwards_sigterm_and_ends_like_its_server(tmp_path: Pa
         "open('ready', 'w').close()\n"
         "time.sleep(600)\n"
     )
-    async with watched_server(tmp_path, sys.executable, "-c", polite) as at:
+    async with watched_server(tmp_path, sys.executable, "-c", polite) as watched:
         await until((tmp_path / "ready").exists)
-        at.watchdog.terminate()
-        assert await at.watchdog.wait() == 7
+        watched.watchdog.terminate()
+        assert await watched.watchdog.wait() == 7

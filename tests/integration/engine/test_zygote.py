@@ -16,13 +16,13 @@ from stoker.osproc.parent_death import SINGLE_THREADED
 
 SERVE = "from stoker.engine.zygote import main as zygote\n{change}\nzygote.main()"
 CHANGES = {
-    "as it is": "pass",
-    "when threads of gRPC do not end": "zygote.prewarm_grpc = lambda: False",
+    "unchanged": "pass",
+    "when gRPC threads do not end": "zygote.prewarm_grpc = lambda: False",
 }
 
 
 @contextmanager
-def running(change: str) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+def run_zygote(change: str) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(60)
     with ours, theirs:
@@ -57,7 +57,7 @@ def report_of(control: socket.socket) -> FromZygote:
 def test_the_zygote_prewarms_before_it_forks(tmp_path: Path):
     mark = tmp_path / "prewarmed"
     change = f"import pathlib; zygote.prewarm_spark = pathlib.Path({str(mark)!r}).touch"
-    with running(change) as (_, control):
+    with run_zygote(change) as (_, control):
         _, runner = fork(control)
         with runner:
             assert mark.exists()
@@ -65,7 +65,7 @@ def test_the_zygote_prewarms_before_it_forks(tmp_path: Path):
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_the_zygote_forks_runners_from_a_single_thread(change: str):
-    with running(change) as (process, control):
+    with run_zygote(change) as (process, control):
         _, runner = fork(control)
         assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
         was_restarted = b"no-prewarm" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
@@ -90,7 +90,7 @@ zygote.serve_as_runner = lambda connection: connection.sendall(
 
 
 def test_sibling_runners_draw_different_random_numbers():
-    with running(DRAW) as (_, control):
+    with run_zygote(DRAW) as (_, control):
         drawn = []
         for _ in range(2):
             _, runner = fork(control)

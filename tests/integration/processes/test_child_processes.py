@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-STARTED = 150
-"""One in ten ended by a signal, so a hundred and fifty do not all get through by luck."""
+CHILDREN = 150
+"""One child in ten used to end by a signal, so 150 do not all succeed by luck."""
 
 SCRIPT = f"""
 import asyncio, collections, importlib, os, sys
@@ -34,7 +34,7 @@ async def main():
 
     calling = [asyncio.create_task(keep_calling()) for _ in range(4)]
     ends = collections.Counter()
-    for _ in range({STARTED}):
+    for _ in range({CHILDREN}):
         process = await asyncio.create_subprocess_exec("true", start_new_session=True)
         ends[await process.wait()] += 1
     print(dict(ends), os.environ.get("GRPC_ENABLE_FORK_SUPPORT"), flush=True)
@@ -53,4 +53,4 @@ def test_child_processes_start_during_any_number_of_rpc_calls(command: str) -> N
         timeout=120,
         check=False,
     )
-    assert done.stdout.split("\n")[0] == f"{{0: {STARTED}}} None", done.stdout + done.stderr
+    assert done.stdout.split("\n")[0] == f"{{0: {CHILDREN}}} None", done.stdout + done.stderr

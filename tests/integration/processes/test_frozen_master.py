@@ -1,7 +1,7 @@
-"""A leading master that is stopped by SIGSTOP: no caller waits for it for long.
+"""A leading master that is frozen by SIGSTOP does not keep its callers waiting.
 
-Over the embedded coordinator it keeps leading, so no other master can answer; the point is that
-every request comes to an end, at the frozen master and at the standby that would forward it.
+With the embedded coordinator the frozen master keeps leading, so no other master can answer. But
+every request ends in time, at the frozen master and at the standby that would forward it.
 """
 
 import signal
@@ -22,7 +22,7 @@ from stoker.core.errors import Unavailable
 
 @contextmanager
 def master(folder: Path, name: str) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
-    """A process that answers, with its URL."""
+    """A master process that answers requests, and its URL."""
     with process_of(folder, "master", name) as process:
         yield process, url_of(folder, name, process)
 

@@ -43,7 +43,7 @@ def settings(folder: Path, name: str = "one", **others: str) -> list[str]:
     return [f"{key}={value}" for key, value in {**chosen, **others}.items()]
 
 
-def configured(folder: Path, name: str = "one", **others: str) -> Configuration:
+def configuration_for(folder: Path, name: str = "one", **others: str) -> Configuration:
     return configuration_from(
         OptionTree(ALL), settings_on_command_line(settings(folder, name, **others))
     )
@@ -59,8 +59,8 @@ async def records_of(folder: Path) -> EmbeddedCoordinator:
 
 
 async def test_a_started_master_has_all_its_services_and_leads(tmp_path: Path) -> None:
-    """On a single machine it leads at once (ENTRY-01, LEAD-16)."""
-    async with asyncio.timeout(PATIENCE), running_master(configured(tmp_path)) as one:
+    """On a single machine a master leads at once (ENTRY-01, LEAD-16)."""
+    async with asyncio.timeout(PATIENCE), running_master(configuration_for(tmp_path)) as one:
         address = json.loads((tmp_path / "work" / "one" / "master.json").read_text())
         assert address["rest_url"] == one.rest_url
         assert address["rpc_address"] == one.rpc_address
@@ -71,12 +71,12 @@ async def test_a_started_master_has_all_its_services_and_leads(tmp_path: Path) -
 
 
 async def test_a_failed_start_leaves_nothing_open(tmp_path: Path) -> None:
-    """What was opened before the failure is closed (ENTRY-02)."""
+    """Everything that was opened before the failure is closed (ENTRY-02)."""
     threads = {thread.name for thread in threading.enumerate()}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with pytest.raises(StartupFailed, match=port):
-            async with running_master(configured(tmp_path, **{"rest.bind-port": port})):
+            async with running_master(configuration_for(tmp_path, **{"rest.bind-port": port})):
                 pass
     sessions = tmp_path / "storage" / "coordinator" / "sessions"
     assert list(sessions.iterdir()) == []
@@ -88,13 +88,19 @@ async def test_a_closed_master_leaves_its_jobs_to_the_next_one(tmp_path: Path) -
     """A stop deletes no record of a job (ENTRY-03, DISP-14, CLEAN-02, JMR-05)."""
     job = waiting_job()
     async with asyncio.timeout(PATIENCE):
-        async with running_master(configured(tmp_path)) as one, AsyncClient(one.rest_url) as http:
+        async with (
+            running_master(configuration_for(tmp_path)) as one,
+            AsyncClient(one.rest_url) as http,
+        ):
             await http.submit(job)
         observer = await records_of(tmp_path)
         assert await observer.read(keys.job(job.job_id)) is not None
         assert await observer.read(keys.result(job.job_id)) is None
         await observer.close()
-        async with running_master(configured(tmp_path)) as two, AsyncClient(two.rest_url) as http:
+        async with (
+            running_master(configuration_for(tmp_path)) as two,
+            AsyncClient(two.rest_url) as http,
+        ):
             assert not (await http.status(job.job_id)).globally_terminal
             await http.cancel(job.job_id)
             assert await http.wait(job.job_id) is JobStatus.CANCELED
@@ -103,17 +109,15 @@ async def test_a_closed_master_leaves_its_jobs_to_the_next_one(tmp_path: Path) -
 async def test_a_newer_master_joins_and_takes_over_from_the_older(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rolling upgrade:
-    the job is known at every moment, and the records of the older release are read.
-    """
+    """A rolling upgrade: the job stays known, and the new master reads the older records."""
     job = waiting_job()
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as old:
-        one = await old.enter_async_context(running_master(configured(tmp_path, "old")))
+        one = await old.enter_async_context(running_master(configuration_for(tmp_path, "old")))
         async with AsyncClient(one.rest_url) as client:
             await client.submit(job)
         monkeypatch.setattr(master, "__version__", "99.0.0")
         async with (
-            running_master(configured(tmp_path, "new")) as two,
+            running_master(configuration_for(tmp_path, "new")) as two,
             AsyncClient(f"{two.rest_url},{one.rest_url}") as both,
         ):
             assert not (await both.status(job.job_id)).globally_terminal
@@ -182,7 +186,7 @@ async def test_an_idle_master_collects_garbage(
 
     monkeypatch.setattr(master, "collect_garbage_rarely", lambda: seldom.append("said"))
     monkeypatch.setattr(master, "collect_when_idle", look)
-    running = asyncio.create_task(master.run_master(configured(tmp_path)))
+    running = asyncio.create_task(master.run_master(configuration_for(tmp_path)))
     async with asyncio.timeout(PATIENCE):
         await looked.wait()
         os.kill(os.getpid(), signal.SIGTERM)

@@ -42,7 +42,7 @@ POISONS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def stored(folder: Path, job_id: JobId) -> Path:
+def graph_file(folder: Path, job_id: JobId) -> Path:
     (path,) = (folder / "storage" / "jobs" / job_id / "graph").iterdir()
     return path
 
@@ -56,10 +56,10 @@ def test_twenty_jobs_finish_beside_jobs_that_cannot_be_loaded(tmp_path: Path) ->
         first.kill()
         first.wait(PATIENCE)
     healthy = tmp_path / "healthy"
-    shutil.copy(stored(tmp_path, bad["corrupt"]), healthy)
-    where = stored(tmp_path, bad["corrupt"])
+    shutil.copy(graph_file(tmp_path, bad["corrupt"]), healthy)
+    where = graph_file(tmp_path, bad["corrupt"])
     for name, spoil in POISONS.items():
-        spoil(stored(tmp_path, bad[name]))
+        spoil(graph_file(tmp_path, bad[name]))
 
     with (
         process_of(tmp_path, "master", "master") as second,
@@ -70,7 +70,7 @@ def test_twenty_jobs_finish_beside_jobs_that_cannot_be_loaded(tmp_path: Path) ->
             assert client.wait(each) is JobStatus.FINISHED
         shown = {each.job_id: each.reason for each in client.quarantined()}
         assert set(shown) == set(bad.values())
-        assert all(shown.values()), "each says why"
+        assert all(shown.values()), "every quarantined job has a reason"
         shutil.copy(healthy, where)
         client.retry_quarantined(bad["corrupt"])
         assert client.wait(bad["corrupt"]) is JobStatus.FINISHED

@@ -18,7 +18,7 @@ from stoker.core.states import JobStatus
 from stoker.testing.sample_jobs import new_graph
 
 WITHOUT_WARM_SPARK = {"taskmanager.engines": "classic", "taskmanager.classic.warm-drivers": "0"}
-"""Nothing runs there, and so it is up in a moment."""
+"""A task executor with these settings starts no Spark, so it is ready at once."""
 
 
 def overview_with(client: BlockingClient, executors: int) -> ClusterOverviewAnswer:
@@ -43,7 +43,7 @@ def waiting_job() -> JobGraph:
 def test_a_cluster_shuts_down_with_its_jobs_and_a_new_one_knows_their_results(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """Asked of the standby, and also when the leader dies over it (ENTRY-04, ENTRY-07, RUN-05)."""
+    """The standby takes the request; the leader may die during it (ENTRY-04, ENTRY-07, RUN-05)."""
     with ExitStack() as stack:
         leader = stack.enter_context(process_of(tmp_path, "master", "one", failpoint=failpoint))
         first = url_of(tmp_path, "one", leader)
@@ -56,14 +56,14 @@ def test_a_cluster_shuts_down_with_its_jobs_and_a_new_one_knows_their_results(
         client = BlockingClient(second)
         overview_with(client, 1)
         job = client.submit(waiting_job()).job_id
-        # When the leader dies over its answer the cluster may be gone before it is asked again.
+        # If the leader dies before it answers, the cluster may be gone when the client retries.
         with suppress(Unavailable) if failpoint else nullcontext():
             BlockingClient(second, ClientOptions(retries=3)).shut_down()
         assert leader.wait(PATIENCE) == (KILLED if failpoint else 0)
         assert standby.wait(PATIENCE) == 0
         assert executor.wait(PATIENCE) == 0
         left = {path.name for path in (tmp_path / "work").glob("two/*")}
-        assert left <= {"log"}, "nobody comes back under this name"
+        assert left <= {"log"}, "no process returns under this name"
     with process_of(tmp_path, "master", "one") as again:
         client = BlockingClient(url_of(tmp_path, "one", again))
         assert client.status(job) is JobStatus.CANCELED

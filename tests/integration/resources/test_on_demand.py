@@ -93,7 +93,7 @@ async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     configuration = configuration_from(OptionTree(ALL), settings_on_command_line(texts))
     async with running_master(configuration) as master, AsyncClient(master.rest_url) as client:
         yield client
-    assert watched.look() == [], "nothing is left when the master has ended"
+    assert watched.look() == [], "no task executor outlives the master"
 
 
 @pytest.mark.timeout(240)
@@ -148,7 +148,7 @@ async def test_a_job_whose_slots_cannot_exist_fails_with_the_reason(
     assert await client.wait(submitted.job_id) is JobStatus.FAILED
     details = await client.job(submitted.job_id)
     assert "needs 1 more slot of 4096 cores" in details.failures[0].failure.message
-    assert watched.look() == [], "nobody was started for it"
+    assert watched.look() == [], "no task executor was started for it"
 
 
 @pytest.mark.timeout(240)

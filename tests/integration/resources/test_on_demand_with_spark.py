@@ -1,4 +1,4 @@
-"""A master that starts its task executors on demand, with real Spark; only `STOKER_CHAOS=long`."""
+"""A master that starts its task executors on demand, with real Spark (STOKER_CHAOS=long)."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield local
 
 
-def others(cluster: LocalCluster) -> list[ProcessRecord]:
+def processes_besides_masters(cluster: LocalCluster) -> list[ProcessRecord]:
     """All descendant processes of the cluster except its master."""
     masters = {record.pid for record in cluster.state.masters} if cluster.state else set()
     return [record for record in processes_of(cluster.directory) if record.pid not in masters]
@@ -64,13 +64,13 @@ def test_on_demand_task_executors_end_when_idle_or_with_the_master(
 ) -> None:
     """A job that nothing could ever serve ends with the reason (POOL-07, RM-18, SM-03, SM-11)."""
     client = BlockingClient(cluster.masters)
-    assert others(cluster) == []
+    assert processes_besides_masters(cluster) == []
 
     huge = client.submit(graph(profile=ResourceProfile(cores=4096)))
     assert client.wait(huge.job_id) is JobStatus.FAILED
     reason = client.job(huge.job_id).failures[0].failure.message
     assert "needs 1 more slot of 4096 cores" in reason
-    assert others(cluster) == [], "nobody was started for it"
+    assert processes_besides_masters(cluster) == [], "no task executor was started for it"
 
     first = client.submit(graph(queue="nightly"))
     second = client.submit(graph(queue="nightly"))
@@ -82,10 +82,10 @@ def test_on_demand_task_executors_end_when_idle_or_with_the_master(
         assert client.wait(submitted.job_id) is JobStatus.FINISHED, client.job(submitted.job_id)
 
     wait_until(lambda: client.overview().taskmanagers == 0, seconds=PATIENCE)
-    wait_until(lambda: others(cluster) == [], seconds=PATIENCE)
+    wait_until(lambda: processes_besides_masters(cluster) == [], seconds=PATIENCE)
 
     client.submit(graph())
-    wait_until(lambda: len(others(cluster)) > 0, seconds=PATIENCE)
+    wait_until(lambda: len(processes_besides_masters(cluster)) > 0, seconds=PATIENCE)
     assert cluster.state is not None
     [master] = cluster.state.masters
     cluster.kill(master)

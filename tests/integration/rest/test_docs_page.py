@@ -1,4 +1,4 @@
-"""The page on which the API is read and tried, in a real browser."""
+"""The page that documents the API and sends requests to it, in a real browser."""
 
 import asyncio
 from pathlib import Path
@@ -15,8 +15,8 @@ pytestmark = needs_browser
 TOKEN = text_of("reader", "secret")
 
 
-def look(url: str, token: str | None) -> tuple[list[str], dict[str, str]]:
-    """What went wrong on the page, and what it shows of some requests."""
+def try_page(url: str, token: str | None) -> tuple[list[str], dict[str, str]]:
+    """Errors on the page, and the answers that it shows for some requests."""
     faults: list[str] = []
     shown: dict[str, str] = {}
     with sync_playwright() as playwright:
@@ -48,7 +48,7 @@ def look(url: str, token: str | None) -> tuple[list[str], dict[str, str]]:
 
 
 @pytest.mark.parametrize("token", [None, TOKEN])
-async def test_operations_are_found_and_tried_without_an_error(
+async def test_operations_can_be_found_and_tried_without_errors(
     tmp_path: Path, token: str | None
 ) -> None:
     master = Master()
@@ -65,7 +65,7 @@ async def test_operations_are_found_and_tried_without_an_error(
             )
         )
     async with master.serving() as url:
-        faults, shown = await asyncio.to_thread(look, url, token)
+        faults, shown = await asyncio.to_thread(try_page, url, token)
     assert faults == []
     assert RUNNING in shown["/jobs/overview"]
     assert '"status": "RUNNING"' in shown["/jobs/{jobid}/status"]

@@ -1,4 +1,4 @@
-"""Uploaded programs: kept, described in a process of their own, run as jobs (REST-24)."""
+"""Uploaded programs: stored, planned in a separate process, and run as jobs (REST-24)."""
 
 import io
 import zipfile
@@ -65,12 +65,12 @@ async def test_a_program_is_uploaded_planned_run_and_deleted(
     assert list((tmp_path / "uploads").iterdir()) == []
 
 
-async def test_a_program_is_told_what_to_ask_of_the_cluster(master: Master) -> None:
+async def test_a_run_request_sets_queue_priority_slots_and_resources(master: Master) -> None:
     async with master.in_process() as http:
         program = await upload(http, "copy.py", PYTHON)
         run = f"/jars/{program}/run"
-        asked = {"queue": "nightly", "priority": 7, "slots": 1, "resources": {"memory": "1 gb"}}
-        accepted = await http.post(run, json=asked)
+        options = {"queue": "nightly", "priority": 7, "slots": 1, "resources": {"memory": "1 gb"}}
+        accepted = await http.post(run, json=options)
         wrong = [
             await http.post(run, json=body)
             for body in ({"queue": "two words"}, {"slots": 0}, {"resources": {"memory": "much"}})
@@ -82,7 +82,7 @@ async def test_a_program_is_told_what_to_ask_of_the_cluster(master: Master) -> N
     assert "not the name of a queue" in wrong[0].text
 
 
-async def test_a_zip_has_its_job_file_inside(master: Master) -> None:
+async def test_the_entry_class_names_the_job_file_in_a_zip(master: Master) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("jobs/__init__.py", "")
@@ -105,7 +105,7 @@ print(spark.sparkContext.parallelize(range(TEN)).sum(), sys.argv[1:])
 """
 
 
-async def test_a_script_that_knows_nothing_of_stoker_is_a_program_and_is_not_run_here(
+async def test_a_script_that_does_not_import_stoker_is_a_program_and_not_run_by_the_master(
     master: Master,
 ) -> None:
     packed = io.BytesIO()
@@ -151,7 +151,7 @@ async def test_an_archive_that_would_fill_the_disk_is_not_unpacked(master: Maste
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__main__.py", "")
-    # The directory at the end says of the one file that it holds four gigabytes.
+    # The archive's central directory claims that its only file has four gigabytes.
     content = bytearray(packed.getvalue())
     at = content.index(b"PK\x01\x02") + 24
     content[at : at + 4] = b"\xfe\xff\xff\xff"
@@ -170,7 +170,7 @@ async def test_an_archive_that_would_fill_the_disk_is_not_unpacked(master: Maste
         ("x = (", "bad.py cannot be run"),
     ],
 )
-async def test_a_program_that_cannot_be_run_is_told_why_and_harms_nobody(
+async def test_a_program_that_cannot_be_run_is_refused_with_the_reason(
     master: Master, content: str, words: str
 ) -> None:
     async with master.in_process() as http:
@@ -181,7 +181,7 @@ async def test_a_program_that_cannot_be_run_is_told_why_and_harms_nobody(
 
 
 @pytest.mark.parametrize("name", ["job.jar", "../../etc/passwd", "", ".py", "x.py\x00.exe"])
-async def test_a_file_of_another_kind_is_refused_and_nothing_is_kept(
+async def test_a_file_of_an_unsupported_kind_is_refused_and_not_stored(
     master: Master, name: str
 ) -> None:
     async with master.in_process() as http:
@@ -190,7 +190,7 @@ async def test_a_file_of_another_kind_is_refused_and_nothing_is_kept(
     assert await master.storage.list("programs") == []
 
 
-async def test_a_name_with_directories_becomes_a_plain_one(master: Master) -> None:
+async def test_directories_are_removed_from_the_name_of_an_upload(master: Master) -> None:
     """REST-10"""
     async with master.in_process() as http:
         program = await upload(http, "../../tmp/evil.sql", SQL)
@@ -199,7 +199,9 @@ async def test_a_name_with_directories_becomes_a_plain_one(master: Master) -> No
     assert refused.status_code in (400, 404)
 
 
-async def test_the_same_content_is_kept_once_until_its_last_program_goes(master: Master) -> None:
+async def test_the_same_content_is_stored_once_until_its_last_program_is_deleted(
+    master: Master,
+) -> None:
     async with master.in_process() as http:
         first, second = [await upload(http, "a.sql", SQL) for _ in range(2)]
         contents = await master.storage.list("programs/contents")

@@ -24,7 +24,7 @@ def may_mount() -> bool:
 
 pytestmark = pytest.mark.skipif(not may_mount(), reason="this machine does not allow mounts")
 
-STORY = """
+SETUP = """
 import asyncio, subprocess, sys
 from pathlib import Path
 
@@ -97,9 +97,9 @@ asyncio.run(main())
 """
 
 
-def run_story(story: str, disk: Path) -> None:
+def run_in_namespace(script: str, disk: Path) -> None:
     done = subprocess.run(
-        [*NAMESPACE, sys.executable, "-c", STORY + story, str(disk)],
+        [*NAMESPACE, sys.executable, "-c", SETUP + script, str(disk)],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,
@@ -112,10 +112,10 @@ def run_story(story: str, disk: Path) -> None:
 def test_a_savepoint_on_a_full_disk_fails_and_leaves_no_files(
     tmp_path: Path,
 ) -> None:
-    run_story(FULL, tmp_path)
+    run_in_namespace(FULL, tmp_path)
 
 
 def test_a_job_can_start_from_a_read_only_disk_but_savepoints_there_fail(
     tmp_path: Path,
 ) -> None:
-    run_story(READ_ONLY, tmp_path)
+    run_in_namespace(READ_ONLY, tmp_path)

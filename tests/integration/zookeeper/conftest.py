@@ -1,4 +1,4 @@
-"""One ensemble of three real servers for all tests of this folder, whole at the start of each."""
+"""One ensemble of three real servers for all tests of this folder; all run when a test starts."""
 
 import asyncio
 import uuid

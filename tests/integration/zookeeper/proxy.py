@@ -1,4 +1,4 @@
-"""A proxy on loopback between one client and one ZooKeeper server; it cuts at a chosen moment."""
+"""A loopback proxy between a client and a ZooKeeper server; it cuts connections on request."""
 
 import asyncio
 import contextlib
@@ -26,24 +26,24 @@ class Proxy:
         self._open: set[asyncio.StreamWriter] = set()
         self._next_cut: Cut | None = None
         self._awaited_answer: int | None = None
-        self._away = False
+        self._is_cut = False
         self.address = ""
 
     def cut_at_next_transaction(self, moment: Cut) -> None:
-        """Also refuses new connections, until healed."""
+        """Cut all connections at the next transaction, and refuse new ones until `heal`."""
         self._next_cut = moment
 
     def cut(self) -> None:
         """Cut every connection, and refuse new ones."""
-        self._away = True
+        self._is_cut = True
         for writer in list(self._open):
             writer.transport.abort()
 
     def heal(self) -> None:
-        self._away = False
+        self._is_cut = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._away:
+        if self._is_cut:
             writer.transport.abort()
             return
         to_client = writer
@@ -62,7 +62,7 @@ class Proxy:
                 to_client.transport.abort()
 
     async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(await _frame(reader))  # The one that opens a session has no header.
+        writer.write(await _frame(reader))  # The request for a session has no header.
         while True:
             frame = await _frame(reader)
             number, kind = struct.unpack_from("!ii", frame, 4)

@@ -23,7 +23,7 @@ IMPATIENT = replace(OPTIONS, connection_timeout=timedelta(seconds=2))
 
 @pytest.fixture
 def root() -> str:
-    """A root of its own, because it belongs to the session that creates it first."""
+    """A new root for each test: its owner is the session that creates it."""
     return f"private-{uuid.uuid4().hex}"
 
 
@@ -107,7 +107,7 @@ async def test_a_session_over_tls_presents_and_demands_certificates(
 
 @pytest.fixture
 def two_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalZooKeeper]:
-    """Each keeps answering reads when it is alone."""
+    """Two servers, each of which keeps answering reads without the other."""
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dreadonlymode.enabled=true")
     with LocalZooKeeper(tmp_path, servers=2) as servers:
         yield servers

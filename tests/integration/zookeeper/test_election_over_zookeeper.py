@@ -24,7 +24,7 @@ from stoker.ha.zookeeper.options import ZooKeeperOptions
 COMPONENT = "dispatcher"
 TOLERANT = replace(OPTIONS, tolerates_suspension=True)
 PATIENT = replace(TOLERANT, session_timeout=timedelta(seconds=20))
-"""Longer than the way back takes on a busy machine."""
+"""The session timeout is longer than a reconnection takes on a busy machine."""
 
 
 class Process:
@@ -51,7 +51,7 @@ class Process:
             self.leadership = None
 
     async def stop(self) -> None:
-        """As at SIGTERM: leave the election first."""
+        """Leave the election first, like a process that receives SIGTERM."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -95,7 +95,7 @@ async def cluster(open_session: OpenSession) -> AsyncIterator[Cluster]:
 
 
 @asynccontextmanager
-async def followed(coordinator: Coordinator) -> AsyncIterator[LeaderRetrieval]:
+async def follow_leader(coordinator: Coordinator) -> AsyncIterator[LeaderRetrieval]:
     retrieval = LeaderRetrieval(coordinator, COMPONENT)
     following = asyncio.create_task(retrieval.run())
     try:
@@ -141,7 +141,7 @@ async def test_a_leader_that_is_cut_off_stops_leading_and_another_takes_over(
     await cluster.next_leader()
     stale = first.leadership
     assert stale is not None
-    async with followed(await open_session()) as retrieval:
+    async with follow_leader(await open_session()) as retrieval:
         async with asyncio.timeout(5):
             assert (await retrieval.wait_for_leader()).process == first.name
         second = await cluster.process()
@@ -172,20 +172,20 @@ async def test_a_listener_that_is_cut_off_knows_no_leader_until_it_is_reconnecte
 ):
     # LEAD-19
     leader = await cluster.process()
-    told: list[str | None] = []
-    async with followed(await open_session(at=proxy.address, auto_renewing=True)) as retrieval:
+    observed: list[str | None] = []
+    async with follow_leader(await open_session(at=proxy.address, auto_renewing=True)) as retrieval:
 
-        async def note() -> None:
+        async def observe() -> None:
             async for address in retrieval.leaders():
-                told.append(address.process if address else None)
+                observed.append(address.process if address else None)
 
-        noting = asyncio.create_task(note())
-        await eventually(lambda: told[-1:] == [leader.name])
+        observing = asyncio.create_task(observe())
+        await eventually(lambda: observed[-1:] == [leader.name])
         proxy.cut()
-        await eventually(lambda: told[-1:] == [None])
+        await eventually(lambda: observed[-1:] == [None])
         proxy.heal()
-        await eventually(lambda: told[-1:] == [leader.name])
-        noting.cancel()
+        await eventually(lambda: observed[-1:] == [leader.name])
+        observing.cancel()
     assert cluster.leaders == [leader]
 
 
@@ -197,20 +197,20 @@ async def test_a_tolerated_suspension_ends_neither_leadership_nor_retrieval(
     await cluster.next_leader()
     await cluster.process()
     listener = await open_session(at=proxy.address, auto_renewing=True, options=PATIENT)
-    async with followed(listener) as retrieval:
+    async with follow_leader(listener) as retrieval:
         async with asyncio.timeout(5):
-            told = await retrieval.wait_for_leader()
+            observed = await retrieval.wait_for_leader()
         proxy.cut()
         for session in (leader.coordinator, listener):
             await wait_for(session, ConnectionState.SUSPENDED)
         assert cluster.leaders == [leader]
-        assert retrieval.leader == told
+        assert retrieval.leader == observed
         proxy.heal()
         for session in (leader.coordinator, listener):
             await wait_for(session, ConnectionState.CONNECTED)
         assert leader.leadership is not None
         await leader.leadership.commit([Create("written", b"")])
-        assert retrieval.leader == told
+        assert retrieval.leader == observed
     assert cluster.leaders == [leader]
     assert len(cluster.epochs) == 1
 
@@ -226,7 +226,7 @@ async def test_a_suspension_is_tolerated_no_longer_than_the_session_lives(
     second = await cluster.process()
     proxy.cut()
     await eventually(lambda: second in cluster.leaders)
-    assert not grant.is_valid, "it knew by its clock that its session could be over"
+    assert not grant.is_valid, "the first leader's clock shows that its session may be over"
     proxy.heal()
     await wait_for(first.coordinator, ConnectionState.LOST)
     await eventually(lambda: cluster.leaders == [second])

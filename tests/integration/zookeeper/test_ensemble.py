@@ -15,14 +15,11 @@ from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
 PATIENT = ZooKeeperOptions(session_timeout=timedelta(seconds=15))
-"""For sessions that are to outlive what is done to the servers."""
+"""For sessions that must outlive the faults of the servers."""
 
 
 async def put_until_it_succeeds(session: Coordinator, key: str, value: bytes) -> float:
-    """Seconds until the write succeeded.
-
-    The value says whether a write of unknown outcome was applied.
-    """
+    """Repeat a write until it succeeds; returns the seconds that this took."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     async with asyncio.timeout(15):
@@ -94,7 +91,7 @@ async def test_without_a_majority_calls_fail_fast_until_it_is_back(
         ):
             with pytest.raises(CoordinatorUnavailable):
                 await call
-    # The contact of one who hears nothing gets older.
+    # Without an answer from a server, the time of the last contact does not advance.
     contact = session.last_contact
     await asyncio.sleep(0.5)
     assert session.last_contact == contact
@@ -178,7 +175,7 @@ async def test_a_session_outlives_a_frozen_server(
     assert await session.read("mine") is not None
 
 
-async def test_the_servers_say_how_long_a_session_lives(open_session: OpenSession):
+async def test_the_servers_limit_the_session_timeout(open_session: OpenSession):
     asked = ZooKeeperOptions(session_timeout=timedelta(milliseconds=500))
     assert (await open_session(options=asked)).session_timeout == 1.0
     assert (await open_session()).session_timeout == OPTIONS.session_timeout.total_seconds()

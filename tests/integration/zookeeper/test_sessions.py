@@ -22,7 +22,7 @@ async def fires(watch: Watch, seconds: float = EXPIRED_WITHIN) -> None:
 
 
 @pytest.mark.parametrize("moment", list(Cut))
-async def test_after_a_lost_answer_reading_back_tells_the_truth(
+async def test_after_a_lost_answer_a_read_shows_whether_the_write_was_applied(
     proxy: Proxy, open_session: OpenSession, wait_for: WaitForState, moment: Cut
 ):
     session = await open_session(at=proxy.address)
@@ -42,7 +42,7 @@ async def test_after_a_lost_answer_reading_back_tells_the_truth(
     assert (found.value, found.version) == ((b"new", 1) if applied else (b"old", 0))
 
 
-async def test_a_session_cut_off_for_too_long_expires_and_learns_so(
+async def test_a_session_cut_off_for_too_long_expires_and_is_reported_as_lost(
     proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
 ):
     # LEAD-13
@@ -65,7 +65,7 @@ async def test_a_session_cut_off_for_too_long_expires_and_learns_so(
     assert await other.read("late") is None
 
 
-async def test_a_short_cut_keeps_the_session_and_fires_the_watches(
+async def test_a_brief_disconnection_keeps_the_session_and_fires_the_watches(
     proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
 ):
     session = await open_session(at=proxy.address)
@@ -101,7 +101,7 @@ async def test_an_auto_renewing_coordinator_begins_another_session(
     noting = asyncio.create_task(note_states())
     proxy.cut()
     await fires(watch)
-    await asyncio.sleep(2 * SESSION_SECONDS)  # By then the servers have ended it.
+    await asyncio.sleep(2 * SESSION_SECONDS)  # The servers end the session meanwhile.
     proxy.heal()
     await wait_for(session, ConnectionState.CONNECTED)
     noting.cancel()
@@ -133,7 +133,7 @@ async def main():
     while loop.time() - seen < 1:
         seen = loop.time()
         await asyncio.sleep(0.01)
-    # This process was frozen, and nobody has told it yet. Its loop may be the last to learn it.
+    # This process was frozen and does not know it yet; its event loop may notice it last.
     time.sleep(float(sys.argv[3]))
     print("sure" if loop.time() - session.last_contact < session.session_timeout else "unsure")
     for op in (Put("register", b"late"), Create("late", b"")):
@@ -156,9 +156,7 @@ asyncio.run(main())
 async def test_a_process_that_was_frozen_for_too_long_writes_nothing_when_it_wakes(
     ensemble: LocalZooKeeper, open_session: OpenSession, root: str, slowness: float
 ):
-    """Lease rule 1 too:
-    the age of its last contact tells it at once that its leases may be over.
-    """
+    """The age of the last contact shows at once that leases may be over (lease rule 1)."""
     other = await open_session()
     child = await asyncio.create_subprocess_exec(
         sys.executable,

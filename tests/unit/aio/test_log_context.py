@@ -42,7 +42,7 @@ def test_an_inner_scope_adds_to_the_fields_of_the_outer_one() -> None:
         assert current_log_fields() == {"component": "task-executor", "epoch": 1}
 
 
-def test_a_task_that_outlives_its_creator_starts_without_its_fields() -> None:
+def test_a_task_that_outlives_its_creator_starts_without_the_fields_of_the_creator() -> None:
     with log_fields(component="task-executor", job="a", attempt="x"):
         context = without("job", "attempt")
         assert context.run(current_log_fields) == {"component": "task-executor"}

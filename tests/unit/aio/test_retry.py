@@ -22,7 +22,7 @@ backoffs = st.builds(
 
 
 @given(backoffs, st.integers(0, 5000))
-def test_without_chance_delays_never_shrink_and_stay_under_the_maximum(backoff, failures):
+def test_without_jitter_delays_never_shrink_and_stay_under_the_maximum(backoff, failures):
     delay = backoff.delay(failures)
     assert backoff.initial <= delay <= backoff.maximum
     assert delay <= backoff.delay(failures + 1)
@@ -30,7 +30,7 @@ def test_without_chance_delays_never_shrink_and_stay_under_the_maximum(backoff, 
 
 
 @given(backoffs, st.integers(0, 100), st.integers())
-def test_jitter_moves_a_delay_by_at_most_its_share(backoff, failures, seed):
+def test_jitter_changes_a_delay_by_at_most_its_fraction(backoff, failures, seed):
     plain = backoff.delay(failures).total_seconds()
     moved = backoff.delay(failures, random.Random(seed)).total_seconds()
     assert abs(moved - plain) <= plain * backoff.jitter + 2e-6
@@ -77,7 +77,7 @@ def test_attempts_follow_the_schedule_until_one_succeeds():
     assert told == [1, 2, 4, 5, 5]
 
 
-def test_the_last_attempt_and_foreign_errors_raise():
+def test_the_last_error_and_errors_of_other_types_are_raised():
     operation, moments = failing(5, OSError("no"))
     with pytest.raises(OSError):
         run_virtual(retry(operation, on=OSError, backoff=ONE_TO_FIVE, attempts=3))

@@ -26,7 +26,7 @@ def test_tasks_are_named_and_cancelled_quietly_at_the_end():
     run_virtual(main)
 
 
-def test_the_failure_of_a_task_ends_the_scope_and_comes_out_as_it_is():
+def test_the_failure_of_a_task_ends_the_scope_and_is_raised_unchanged():
     async def main():
         async with TaskScope("keeper") as scope:
             scope.spawn("neighbour", asyncio.sleep(1e9))
@@ -37,7 +37,7 @@ def test_the_failure_of_a_task_ends_the_scope_and_comes_out_as_it_is():
         run_virtual(main)
 
 
-def test_an_error_of_the_body_comes_out_as_it_is():
+def test_an_error_of_the_body_is_raised_unchanged():
     error = LookupError("body")
 
     async def main():
@@ -50,7 +50,7 @@ def test_an_error_of_the_body_comes_out_as_it_is():
     assert caught.value is error
 
 
-def test_several_failures_come_out_together():
+def test_several_failures_are_raised_together():
     async def main():
         async with TaskScope("keeper") as scope:
             scope.spawn("one", fail_after(1, LookupError("one")))
@@ -62,7 +62,7 @@ def test_several_failures_come_out_together():
     assert len(caught.value.exceptions) == 2
 
 
-def test_of_several_expected_failures_the_first_comes_out():
+def test_the_first_of_several_expected_failures_is_raised():
     async def main():
         async with TaskScope("keeper") as scope:
             scope.spawn("one", fail_after(1, RecipientUnreachable("one")))
@@ -106,7 +106,7 @@ def test_a_cancellation_of_the_owner_takes_precedence_over_a_simultaneous_failur
 
         running = asyncio.create_task(owner())
         loop = asyncio.get_running_loop()
-        # The failure is noticed in the next turn, and so is this.
+        # The scope notices the failure in the next turn of the loop, together with this.
         loop.call_at(1, lambda: loop.call_soon(running.cancel))
         await asyncio.gather(running, return_exceptions=True)
         assert running.cancelled()
@@ -159,5 +159,5 @@ def test_between_a_failure_and_the_end_of_its_scope_no_task_is_started():
     with pytest.raises(LookupError, match="bad"):
         run_virtual(main)
     assert len(refused) == 1
-    # Else Python warns of a coroutine that was never awaited.
+    # Otherwise Python warns about a coroutine that was never awaited.
     assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED

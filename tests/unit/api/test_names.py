@@ -1,4 +1,4 @@
-"""Names on the wire."""
+"""Field names on the wire."""
 
 import msgspec
 import pytest

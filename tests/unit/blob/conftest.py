@@ -1,4 +1,4 @@
-"""A storage in memory, a job, and uploads."""
+"""Fixtures: a storage in memory, jobs, and uploads."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ def other_job() -> JobId:
 
 
 class Upload:
-    """Content in pieces, as it arrives from a network."""
+    """Content that arrives in pieces, as from a network."""
 
     def __init__(self, content: bytes, *, breaks_after: int | None = None) -> None:
         self.content = content

@@ -1,4 +1,4 @@
-"""Artifacts in the cache of a task executor, on virtual time."""
+"""The artifact cache of a task executor, on virtual time."""
 
 import asyncio
 import errno
@@ -35,7 +35,7 @@ Body = Callable[[BlobCache], Coroutine[Any, Any, None]]
 
 
 class Master:
-    """Serves artifacts when the storage is not shared."""
+    """A fake master, which serves artifacts that are missing in the storage."""
 
     def __init__(self, content: bytes | Exception) -> None:
         self.content = content

@@ -1,4 +1,4 @@
-"""Artifacts at the master."""
+"""The blob server: how a master stores and serves artifacts."""
 
 import asyncio
 import errno

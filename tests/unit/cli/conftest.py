@@ -15,7 +15,7 @@ Stoker = Callable[..., Result]
 
 @pytest.fixture
 def stoker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stoker:
-    """Runs a command in an empty folder of an empty home."""
+    """Run commands with an empty working directory and an empty home directory."""
     for name in [name for name in os.environ if name.startswith("STOKER_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

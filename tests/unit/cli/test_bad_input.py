@@ -34,51 +34,55 @@ def refused(result, *fragments: str, code: int) -> None:
     assert not missing, result.stderr
 
 
-def test_a_file_that_is_not_there(stoker) -> None:
+def test_a_missing_file_is_named(stoker) -> None:
     refused(stoker("run", "nowhere.py"), "nowhere.py: there is no such file", code=1)
 
 
-def test_a_file_of_an_unknown_kind(stoker, job) -> None:
+def test_a_file_of_an_unknown_kind_is_refused(stoker, job) -> None:
     result = stoker("info", job("hello", "job.txt"))
     refused(result, "job.txt", "a job is a .py, .yml, .yaml or .sql file", code=1)
 
 
-def test_a_typo_in_a_key_of_a_yaml_job(stoker, job) -> None:
+def test_a_mistyped_key_of_a_yaml_job_is_named(stoker, job) -> None:
     result = stoker("info", job(GOOD.replace("sinks", "snks")))
     refused(result, "snks", "sinks", code=1)
 
 
-def test_several_faults_are_listed_one_below_the_other(stoker, job) -> None:
+def test_a_job_with_several_faults_is_refused(stoker, job) -> None:
     text = "sources:\n  a: {format: json, path: in, oops: 1}\nsinks:\n  b: {input: c, format: x}\n"
     result = stoker("info", job(text))
     refused(result, "Error:", code=1)
 
 
 @pytest.mark.parametrize(("source", "more"), [("1 / 0\n", ["--pipeline"]), (PIPELINE, [])])
-def test_a_pipeline_that_raises(stoker, job, source: str, more: list[str]) -> None:
+def test_a_pipeline_that_raises_is_reported_with_the_line(
+    stoker, job, source: str, more: list[str]
+) -> None:
     result = stoker("info", job(source, "job.py"), *more)
     refused(result, "job.py line 1: the file raised ZeroDivisionError", code=1)
 
 
 @pytest.mark.parametrize("more", [[], ["--program"], ["--pipeline"]])
-def test_a_python_file_that_does_not_parse(stoker, job, more: list[str]) -> None:
+def test_a_python_syntax_error_is_reported_with_line_and_column(
+    stoker, job, more: list[str]
+) -> None:
     result = stoker("run", job("x = 1\ny = (\n", "job.py"), *more)
     refused(result, "job.py line 2 column 5: this is not Python", code=1)
 
 
-def test_a_program_is_not_run_to_learn_what_it_is(stoker, job) -> None:
+def test_info_does_not_run_a_program(stoker, job) -> None:
     result = stoker("info", job("1 / 0\n", "job.py"), "a", "b c")
     assert result.exit_code == 0
     assert "program: job.py a 'b c'" in result.stdout
 
 
-def test_parameters_of_a_program(stoker, job) -> None:
+def test_parameters_are_refused_for_a_program(stoker, job) -> None:
     result = stoker("info", job("1 / 0\n", "job.py"), "--param", "day=1")
     refused(result, "a program has no parameters", "--param day", code=1)
 
 
 @pytest.mark.parametrize("more", [["--env", "A=1"], ["--requirements", "needs.txt"]])
-def test_options_for_programs_alone_are_refused_for_pipelines(
+def test_options_only_for_programs_are_refused_for_pipelines(
     stoker, job, more: list[str], monkeypatch, tmp_path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -86,58 +90,58 @@ def test_options_for_programs_alone_are_refused_for_pipelines(
     refused(stoker("info", job(GOOD), *more), "are for programs, and this is not one", code=1)
 
 
-def test_requirements_that_are_not_there(stoker, job) -> None:
+def test_a_missing_requirements_file_is_named(stoker, job) -> None:
     result = stoker("run", job("", "job.py"), "--requirements", "no.txt")
     refused(result, "no.txt", "does not exist", code=2)
 
 
-def test_an_engine_that_there_is_not(stoker, job) -> None:
+def test_an_unknown_engine_is_refused_with_the_known_ones(stoker, job) -> None:
     refused(stoker("run", job(GOOD), "--engine", "flink"), "connect", "classic", "auto", code=2)
 
 
 @pytest.mark.parametrize("param", ["day", "=x"])
-def test_a_parameter_without_name_or_value(stoker, job, param: str) -> None:
+def test_a_parameter_without_name_or_value_is_refused(stoker, job, param: str) -> None:
     result = stoker("run", job(GOOD), "--param", param)
     refused(result, param, "name=value", code=2)
 
 
-def test_a_parameter_that_the_job_does_not_have(stoker, job) -> None:
+def test_a_parameter_that_the_job_does_not_have_is_refused(stoker, job) -> None:
     result = stoker("info", job(GOOD), "--param", "day=1")
     refused(result, "day", code=1)
 
 
 @pytest.mark.parametrize("flag", ["--conf"])
-def test_a_setting_without_value(stoker, job, flag: str) -> None:
+def test_a_setting_without_value_is_refused(stoker, job, flag: str) -> None:
     refused(stoker("run", job(GOOD), flag, "spark.x"), "KEY=VALUE", code=2)
 
 
-def test_a_job_id_that_is_none(stoker, job) -> None:
+def test_a_malformed_job_id_is_refused(stoker, job) -> None:
     refused(stoker("run", job(GOOD), "--job-id", "7"), "32 digits", code=2)
 
 
-def test_an_artifact_that_is_not_there(stoker, job) -> None:
+def test_a_missing_artifact_is_named(stoker, job) -> None:
     refused(stoker("run", job(GOOD), "--wheel", "x.whl"), "x.whl", "does not exist", code=2)
 
 
-def test_an_unknown_option_is_refused_with_the_nearest_one(stoker) -> None:
+def test_an_unknown_option_is_refused_with_a_suggestion(stoker) -> None:
     result = stoker("list", "-D", "rest.retry.dely=1 s")
     refused(result, "there is no option rest.retry.dely; did you mean rest.retry.delay?", code=2)
 
 
-def test_an_unknown_variable_is_refused_with_the_nearest_one(stoker, monkeypatch) -> None:
+def test_an_unknown_variable_is_refused_with_a_suggestion(stoker, monkeypatch) -> None:
     monkeypatch.setenv("STOKER_REST_RETRY_DELAI", "1 s")
     refused(stoker("list"), "did you mean STOKER_REST_RETRY_DELAY?", code=2)
 
 
-def test_a_configuration_file_that_is_not_there(stoker) -> None:
+def test_a_missing_configuration_file_is_named(stoker) -> None:
     refused(stoker("list", "--config", "no.yml"), "no.yml", "does not exist", code=2)
 
 
-def test_no_master_is_known(stoker) -> None:
+def test_without_a_known_master_the_error_says_how_to_name_one(stoker) -> None:
     refused(stoker("list"), "-m URL", "STOKER_MASTER", "stoker cluster up", code=1)
 
 
-def test_a_master_that_cannot_be_reached(stoker) -> None:
+def test_an_unreachable_master_is_named(stoker) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -149,11 +153,11 @@ def test_a_master_that_is_not_a_url_is_refused(stoker) -> None:
     refused(stoker("list", "-m", "ftp://x"), "http://localhost:8081", "ftp://x", code=2)
 
 
-def test_a_detached_job_needs_a_cluster_that_stays(stoker, job) -> None:
+def test_a_detached_job_needs_a_running_cluster(stoker, job) -> None:
     refused(stoker("run", "-d", job(GOOD)), "stoker cluster up", code=1)
 
 
-def test_a_master_whose_port_is_in_use(stoker, tmp_path: Path) -> None:
+def test_a_port_in_use_is_named_with_its_option(stoker, tmp_path: Path) -> None:
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
@@ -167,28 +171,28 @@ def test_a_master_whose_port_is_in_use(stoker, tmp_path: Path) -> None:
     refused(result, f"tried {port}", "rest.bind-port", code=1)
 
 
-def test_a_master_whose_directory_cannot_be_used(stoker, tmp_path: Path) -> None:
+def test_an_unusable_working_directory_is_named_with_its_option(stoker, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = stoker("master", "-D", f"process.working-dir={tmp_path}/file")
     refused(result, f"{tmp_path}/file", "process.working-dir", code=1)
 
 
-def test_a_log_level_that_does_not_exist(stoker) -> None:
+def test_an_unknown_log_level_is_refused_with_the_known_ones(stoker) -> None:
     result = stoker("master", "-D", "process.log-level=LOUD")
     refused(result, "LOUD", "DEBUG, INFO, WARNING, ERROR", code=2)
 
 
-def test_examples_that_are_not_there(stoker, tmp_path: Path) -> None:
+def test_missing_examples_are_reported_with_a_remedy(stoker, tmp_path: Path) -> None:
     refused(stoker("demo", "--examples", tmp_path), str(tmp_path), "--examples DIR", code=1)
 
 
-def test_a_directory_for_the_local_cluster_that_cannot_be_used(stoker, tmp_path: Path) -> None:
+def test_an_unusable_directory_for_the_local_cluster_is_refused(stoker, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = stoker("cluster", "up", "--dir", tmp_path / "file" / "x")
     refused(result, "cannot be used", "--dir", code=1)
 
 
-def test_a_command_in_a_directory_that_was_removed(stoker, tmp_path: Path) -> None:
+def test_a_command_reports_that_its_current_directory_was_removed(stoker, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     (tmp_path / "script.py").write_text("print(1)\n")

@@ -61,7 +61,7 @@ async def test_list_all_shows_every_job(served) -> None:
     assert all(job[:12] in output for job in (RUNNING, FINISHED, FAILED, CANCELED))
 
 
-async def test_list_has_the_short_flags_of_flinks(served) -> None:
+async def test_list_has_the_short_flags_of_flink(served) -> None:
     served.master.dispatcher.set_status(FINISHED, JobStatus.CREATED)
     shown = {flag: (await served("list", flag)).stdout for flag in ("-a", "-r", "-s")}
     found = {
@@ -75,7 +75,7 @@ async def test_list_has_the_short_flags_of_flinks(served) -> None:
     }
 
 
-async def test_list_says_that_only_ended_jobs_are_there(served) -> None:
+async def test_list_points_to_its_option_all_when_every_job_has_ended(served) -> None:
     served.master.dispatcher.set_status(RUNNING, JobStatus.FINISHED)
     assert "stoker list --all" in (await served("list")).stdout
 
@@ -127,13 +127,13 @@ def _own_process() -> ProcessRecord:
     return ProcessRecord(name="master-1", pid=os.getpid(), started=started, log="")
 
 
-async def test_a_job_is_named_by_the_beginning_of_its_id(served) -> None:
+async def test_a_job_can_be_named_by_a_prefix_of_its_id(served) -> None:
     result = await served("status", "33")
     assert f"job:       {FAILED}" in result.stdout
     assert "state:     FAILED" in result.stdout
 
 
-async def test_the_status_of_a_failed_job_tells_where_and_why(served) -> None:
+async def test_the_status_of_a_failed_job_names_place_and_reason(served) -> None:
     output = (await served("status", FAILED)).stdout
     assert "Failure in region big (attempt 3 on task-executor-0badcafe):" in output
     assert "AnalysisException: no column number 2" in output
@@ -151,19 +151,19 @@ async def test_the_status_answers_in_json(served) -> None:
     assert "hunter2" not in str(details)
 
 
-async def test_a_job_that_does_not_exist(served) -> None:
+async def test_an_unknown_job_is_named(served) -> None:
     result = await served("status", UNKNOWN)
     assert result.exit_code == 1
     assert UNKNOWN in result.stderr
 
 
-async def test_a_beginning_that_no_job_has(served) -> None:
+async def test_an_unknown_id_prefix_is_refused_with_a_remedy(served) -> None:
     result = await served("cancel", "abc")
     assert result.exit_code == 1
     assert "stoker list --all" in result.stderr
 
 
-async def test_a_beginning_that_several_jobs_have_is_refused(served) -> None:
+async def test_an_ambiguous_id_prefix_is_refused_with_the_matching_jobs(served) -> None:
     other = RUNNING[:4] + "0" * 28
     served.master.dispatcher.set_status(other, JobStatus.RUNNING)
     result = await served("status", RUNNING[:4])
@@ -172,7 +172,7 @@ async def test_a_beginning_that_several_jobs_have_is_refused(served) -> None:
     assert other in result.stderr
 
 
-async def test_cancel_without_waiting_returns_when_the_wish_is_recorded(served) -> None:
+async def test_cancel_without_waiting_returns_when_the_request_is_recorded(served) -> None:
     result = await served("cancel", "1111", "--no-wait")
     assert result.exit_code == 0
     assert served.master.dispatcher.cancelled == [RUNNING]
@@ -187,7 +187,7 @@ async def test_cancel_of_a_job_that_finished_is_an_error(served) -> None:
 @pytest.mark.parametrize(
     ("job_id", "code"), [(FINISHED, 0), (FAILED, 1), (CANCELED, 1)], ids=["ok", "failed", "gone"]
 )
-async def test_the_exit_code_of_wait_tells_how_the_job_ended(served, job_id, code) -> None:
+async def test_the_exit_code_of_wait_depends_on_how_the_job_ended(served, job_id, code) -> None:
     assert (await served("wait", job_id)).exit_code == code
 
 
@@ -197,14 +197,14 @@ async def test_a_detached_run_prints_the_id_and_how_to_follow(served, job: Path)
     assert f"stoker wait {NEW[:12]}" in result.stderr
 
 
-async def test_relative_paths_mean_the_folder_of_the_command(served, job: Path) -> None:
+async def test_relative_paths_start_at_the_current_directory(served, job: Path) -> None:
     await served("run", "-d", job, "--job-id", NEW)
     graph = served.master.dispatcher.graphs[NEW]
     assert graph.vertex("numbers").read.path == str(Path.cwd() / "in")
     assert graph.vertex("copies").write.path == "/data/out"
 
 
-async def test_files_of_the_command_line_travel_with_the_job(
+async def test_files_named_on_the_command_line_are_submitted_with_the_job(
     served, job: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "extra.py").write_text("answer = 42\n")
@@ -222,7 +222,9 @@ async def test_name_and_settings_of_the_command_line_win(served, job: Path) -> N
     assert graph.configuration == {"spark.x": "1"}
 
 
-async def test_demands_on_the_cluster_can_be_given_for_any_script(served, tmp_path: Path) -> None:
+async def test_queue_priority_and_resources_can_be_set_for_any_script(
+    served, tmp_path: Path
+) -> None:
     script = tmp_path / "script.py"
     script.write_text("print(1)\n")
     asked = ("--queue", "nightly", "--priority", "7", "--slots", "1", "--memory", "2gb")
@@ -241,7 +243,7 @@ async def test_demands_on_the_cluster_can_be_given_for_any_script(served, tmp_pa
         assert told in result.stderr
 
 
-async def test_a_job_that_is_refused_is_not_run(served, job: Path) -> None:
+async def test_a_job_that_has_already_ended_is_refused(served, job: Path) -> None:
     result = await served("run", job, "--job-id", FINISHED)
     assert result.exit_code == 1
     assert "has already ended" in result.stderr
@@ -253,20 +255,20 @@ async def test_info_prints_the_graph_as_text_and_as_json(served, job: Path) -> N
     assert graph["name"] == "copy"
 
 
-def test_stopping_a_cluster_that_is_not_there_is_no_error(stoker) -> None:
+def test_stopping_a_missing_local_cluster_is_no_error(stoker) -> None:
     result = stoker("cluster", "down")
     assert result.exit_code == 0
     assert "No local cluster runs" in result.stderr
     assert not default_directory().exists()
 
 
-def test_the_status_of_a_cluster_that_is_not_there(stoker) -> None:
+def test_the_status_of_a_missing_local_cluster_is_empty(stoker) -> None:
     assert stoker("cluster", "status").exit_code == 1
     assert json.loads(stoker("cluster", "status", "--json").stdout)["processes"] == []
 
 
-class Saving(DispatcherInMemory):
-    """Takes savepoints at once, and cancels where that is wanted."""
+class DispatcherWithSavepoints(DispatcherInMemory):
+    """A dispatcher that takes savepoints at once and cancels the job on request."""
 
     async def trigger_savepoint(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest
@@ -282,7 +284,7 @@ class Saving(DispatcherInMemory):
 
 
 async def test_a_job_is_cancelled_with_a_savepoint(served) -> None:
-    served.master.dispatcher = Saving()
+    served.master.dispatcher = DispatcherWithSavepoints()
     result = await served("cancel", "-s", "saved", RUNNING)
     assert result.exit_code == 0
     assert "Savepoint: /saved/one" in result.stderr
@@ -291,7 +293,9 @@ async def test_a_job_is_cancelled_with_a_savepoint(served) -> None:
     assert (asked.cancel, asked.directory) == (True, str(Path("saved").absolute()))
 
 
-async def test_the_next_checkpoint_of_a_stream_is_waited_for(served, monkeypatch) -> None:
+async def test_checkpoint_trigger_waits_for_the_next_checkpoint_of_a_stream(
+    served, monkeypatch
+) -> None:
     job = streaming_details()
     served.master.dispatcher.jobs[STREAM] = job
     seen = iter([7, 8])
@@ -302,14 +306,14 @@ async def test_the_next_checkpoint_of_a_stream_is_waited_for(served, monkeypatch
     assert json.loads(result.stdout) == {"job_id": STREAM, "checkpoint": number}
 
 
-async def test_a_batch_job_makes_no_checkpoint(served) -> None:
+async def test_a_checkpoint_of_a_batch_job_is_refused(served) -> None:
     result = await served("checkpoint", "trigger", RUNNING)
     assert result.exit_code == 1
     assert "checkpoint" in result.stderr
 
 
-class Printing(DispatcherInMemory):
-    """An attempt that printed two words, the first cut within a letter."""
+class DispatcherWithLog(DispatcherInMemory):
+    """A dispatcher that serves the log of an attempt in pieces; one piece ends inside a letter."""
 
     async def read_attempt_log(
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
@@ -320,7 +324,7 @@ class Printing(DispatcherInMemory):
 
 
 async def test_logs_are_printed_as_they_are_or_as_lines_of_json(served) -> None:
-    served.master.dispatcher = Printing()
+    served.master.dispatcher = DispatcherWithLog()
     plain = await served("logs", FINISHED, "--stderr")
     told = await served("logs", FINISHED, "--json", "--follow")
     assert plain.stdout_bytes.decode().replace("sch\u00f6n stderr\n", "") == ""

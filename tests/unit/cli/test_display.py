@@ -1,4 +1,4 @@
-"""What a program prints appears where it was started."""
+"""The output of a program appears where the user started it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ JOB = JobId("1" * 32)
 
 
 @dataclass
-class Said:
+class RecordingDisplay:
     shown: list[JobDetails] = field(default_factory=list)
 
     def show(self, details: JobDetails) -> None:
@@ -37,14 +37,14 @@ class Said:
 
 
 @dataclass
-class Logs:
-    """Stands for the client; an exception among the pieces is raised."""
+class FakeLogs:
+    """A fake client that serves logs in pieces and raises the exceptions among them."""
 
     content: dict[str, list[Any]]
-    asked: list[tuple[str, int]] = field(default_factory=list)
+    requests: list[tuple[str, int]] = field(default_factory=list)
 
     def attempt_log(self, _job: JobId, _attempt: AttemptId, stream: str, offset: int) -> LogAnswer:
-        self.asked.append((stream, offset))
+        self.requests.append((stream, offset))
         pieces = self.content.get(stream, [])
         piece = pieces.pop(0) if pieces else b""
         if isinstance(piece, Exception):
@@ -67,8 +67,8 @@ def details(
 
 
 def test_output_goes_to_the_stream_it_came_from(capfdbinary: Any) -> None:
-    logs = Logs({"stdout": [b"one\n", b"two\n"], "stderr": [b"oops\n"]})
-    display = ProgramDisplay(Said(), logs, JOB)  # type: ignore[arg-type]
+    logs = FakeLogs({"stdout": [b"one\n", b"two\n"], "stderr": [b"oops\n"]})
+    display = ProgramDisplay(RecordingDisplay(), logs, JOB)  # type: ignore[arg-type]
     display.show(details(ExecutionState.RUNNING))
     out, err = capfdbinary.readouterr()
     assert (out, err) == (b"one\ntwo\n", b"oops\n")
@@ -77,25 +77,27 @@ def test_output_goes_to_the_stream_it_came_from(capfdbinary: Any) -> None:
     assert capfdbinary.readouterr().out == b"three\nend\n"
 
 
-def test_nothing_is_asked_before_the_program_runs_or_after_all_was_seen() -> None:
-    logs = Logs({"stdout": [b"end\n"], "stderr": [b"end\n"]})
-    display = ProgramDisplay(Said(), logs, JOB)  # type: ignore[arg-type]
+def test_logs_are_not_requested_before_the_program_runs_or_after_their_end() -> None:
+    logs = FakeLogs({"stdout": [b"end\n"], "stderr": [b"end\n"]})
+    display = ProgramDisplay(RecordingDisplay(), logs, JOB)  # type: ignore[arg-type]
     display.show(details(ExecutionState.SCHEDULED))
-    assert logs.asked == []
+    assert logs.requests == []
     display.show(details(ExecutionState.FINISHED))
     display.show(details(ExecutionState.FINISHED))
-    assert logs.asked == [("stdout", 0), ("stderr", 0)]
+    assert logs.requests == [("stdout", 0), ("stderr", 0)]
 
 
-def test_a_log_that_cannot_be_read_now_is_asked_for_again(capfdbinary: Any) -> None:
-    logs = Logs({"stdout": [b"a\n", Unavailable("no leader")], "stderr": [NotFound("none yet")]})
-    said = Said()
-    display = ProgramDisplay(said, logs, JOB)  # type: ignore[arg-type]
+def test_a_log_that_cannot_be_read_is_requested_again(capfdbinary: Any) -> None:
+    logs = FakeLogs(
+        {"stdout": [b"a\n", Unavailable("no leader")], "stderr": [NotFound("none yet")]}
+    )
+    inner = RecordingDisplay()
+    display = ProgramDisplay(inner, logs, JOB)  # type: ignore[arg-type]
     display.show(details(ExecutionState.RUNNING))
     logs.content["stdout"] = [b"b\n"]
     display.show(details(ExecutionState.RUNNING))
     assert capfdbinary.readouterr().out == b"a\nb\n"
-    assert len(said.shown) == 2
+    assert len(inner.shown) == 2
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def test_a_log_that_cannot_be_read_now_is_asked_for_again(capfdbinary: Any) -> N
         (JobStatus.CANCELED, {"exit_code": "7"}, 1),
     ],
 )
-def test_the_exit_code_of_a_program_is_that_of_the_command(
+def test_the_command_exits_with_the_exit_code_of_the_program(
     status: JobStatus, labels: dict[str, str], code: int
 ) -> None:
     assert exit_code_of(details(ExecutionState.FAILED, status, **labels)) == code

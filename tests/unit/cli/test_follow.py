@@ -1,4 +1,4 @@
-"""Ctrl-C while a job is watched: it asks once and cancels."""
+"""Ctrl-C while a command watches a job: the command asks once what to do."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.sample_jobs import RUNNING, job_details
 
-GOES_ON = job_details(RUNNING, JobStatus.RUNNING, ExecutionState.RUNNING)
+STILL_RUNNING = job_details(RUNNING, JobStatus.RUNNING, ExecutionState.RUNNING)
 CANCELED = job_details(RUNNING, JobStatus.CANCELED, ExecutionState.CANCELED)
 FINISHED = job_details(RUNNING, JobStatus.FINISHED, ExecutionState.FINISHED)
 
 
 class ScriptedClient:
-    """Gives one answer after the other; an exception stands for Ctrl-C in that moment."""
+    """A client with scripted answers; a KeyboardInterrupt among them stands for Ctrl-C."""
 
     def __init__(self, *answers: JobDetails | type[BaseException]) -> None:
         self._answers = list(answers)
@@ -45,37 +45,37 @@ def following(client: ScriptedClient, ask: Callable[[], InterruptChoice]) -> Job
 
 
 def test_a_job_is_watched_until_its_end() -> None:
-    client = ScriptedClient(GOES_ON, GOES_ON, FINISHED)
+    client = ScriptedClient(STILL_RUNNING, STILL_RUNNING, FINISHED)
     assert following(client, cancel_without_question).until_end() is FINISHED
     assert client.cancelled == []
 
 
-def test_without_a_terminal_ctrl_c_cancels_and_the_end_is_awaited() -> None:
-    client = ScriptedClient(GOES_ON, KeyboardInterrupt, GOES_ON, CANCELED)
+def test_without_a_terminal_ctrl_c_cancels_the_job_and_waits_for_its_end() -> None:
+    client = ScriptedClient(STILL_RUNNING, KeyboardInterrupt, STILL_RUNNING, CANCELED)
     watching = following(client, cancel_without_question)
     assert watching.until_end() is CANCELED
     assert client.cancelled == [RUNNING]
     assert watching.interrupted
 
 
-def test_no_means_that_the_job_is_watched_on() -> None:
-    client = ScriptedClient(KeyboardInterrupt, GOES_ON, FINISHED)
+def test_the_job_is_watched_further_if_the_user_decides_so() -> None:
+    client = ScriptedClient(KeyboardInterrupt, STILL_RUNNING, FINISHED)
     watching = following(client, lambda: InterruptChoice.WATCH)
     assert watching.until_end() is FINISHED
     assert client.cancelled == []
     assert not watching.interrupted
 
 
-def test_ctrl_c_as_the_answer_cancels() -> None:
-    def impatient() -> InterruptChoice:
+def test_ctrl_c_at_the_question_cancels_the_job() -> None:
+    def press_ctrl_c() -> InterruptChoice:
         raise KeyboardInterrupt
 
     client = ScriptedClient(KeyboardInterrupt, CANCELED)
-    following(client, impatient).until_end()
+    following(client, press_ctrl_c).until_end()
     assert client.cancelled == [RUNNING]
 
 
-def test_ctrl_c_after_the_cancel_leaves_at_once() -> None:
+def test_ctrl_c_after_the_cancellation_ends_the_command_at_once() -> None:
     client = ScriptedClient(KeyboardInterrupt, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         following(client, cancel_without_question).until_end()

@@ -1,4 +1,4 @@
-"""Which job is meant by what was typed, and how the shell completes it."""
+"""Job arguments: which job a name or an id prefix means, and how the shell completes it."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ JOBS = [
 ]
 
 
-def test_a_beginning_of_an_id_is_enough() -> None:
+def test_a_prefix_of_an_id_is_enough() -> None:
     assert choose_job(JOBS, "Bb") == "b" * 32
 
 
@@ -49,18 +49,18 @@ def test_a_name_means_the_job_that_has_not_ended() -> None:
     assert choose_job(JOBS, "nightly") == "a" * 32
 
 
-def test_a_name_goes_before_the_beginning_of_an_id() -> None:
+def test_a_name_takes_precedence_over_an_id_prefix() -> None:
     assert choose_job([*JOBS, job("a", "a" * 3)], "abc") == "e" * 32
 
 
-def test_several_that_run_are_listed() -> None:
+def test_an_ambiguous_name_is_refused_with_the_running_jobs() -> None:
     with pytest.raises(InvalidInput, match="several jobs are named clicks") as caught:
         choose_job(JOBS, "clicks")
     assert "c" * 32 in caught.value.message
     assert "d" * 32 in caught.value.message
 
 
-def test_a_name_that_is_almost_right_is_guessed() -> None:
+def test_a_mistyped_name_is_refused_with_a_suggestion() -> None:
     with pytest.raises(NotFound, match=r"did you mean nightly\?"):
         choose_job(JOBS, "nihgtly")
     with pytest.raises(NotFound, match="stoker list --all"):
@@ -82,7 +82,7 @@ async def test_the_shell_completes_names_of_jobs_that_run(served) -> None:
     assert "trigger" in await asyncio.to_thread(complete, "checkpoint", "tr")
 
 
-def test_a_shell_gets_its_script(stoker) -> None:
+def test_each_supported_shell_has_a_completion_script(stoker) -> None:
     for shell in ("bash", "zsh", "fish"):
         result = stoker("completion", shell)
         assert result.exit_code == 0

@@ -51,7 +51,7 @@ def test_no_client_command_loads_spark_or_a_server() -> None:
 
 
 def test_help_is_one_screen_with_every_command_and_what_it_does(stoker) -> None:
-    """24 lines of 80 columns, the last of which is for the next prompt."""
+    """A screen has 24 lines of 80 columns; the last line is for the next prompt."""
     lines = stoker("--help").output.splitlines()
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
@@ -60,17 +60,17 @@ def test_help_is_one_screen_with_every_command_and_what_it_does(stoker) -> None:
         assert len(line.partition(f"  {name}  ")[2].split()) > 1
 
 
-def test_help_of_everything_is_there_without_a_command(stoker) -> None:
+def test_without_a_command_the_help_is_printed(stoker) -> None:
     assert "Usage: stoker COMMAND" in stoker().output
 
 
-def test_a_mistyped_command_is_refused_with_the_nearest_one(stoker) -> None:
+def test_a_mistyped_command_is_refused_with_a_suggestion(stoker) -> None:
     result = stoker("lits")
     assert result.exit_code == 2
     assert "there is no command 'lits'; did you mean list?" in result.stderr
 
 
-def test_a_mistyped_flag_is_refused_with_the_nearest_one(stoker) -> None:
+def test_a_mistyped_flag_is_refused_with_a_suggestion(stoker) -> None:
     result = stoker("run", "job.py", "--parm", "a=b")
     assert result.exit_code == 2
     assert "--parm" in result.stderr
@@ -96,7 +96,7 @@ def test_the_traceback_is_printed_on_request(stoker, monkeypatch) -> None:
     assert "Traceback" in stoker("list").stderr
 
 
-def test_ctrl_c_ends_a_command_with_130(stoker, monkeypatch) -> None:
+def test_ctrl_c_ends_a_command_with_exit_code_130(stoker, monkeypatch) -> None:
     def interrupted(_ctx: object, _name: str) -> None:
         raise KeyboardInterrupt
 
@@ -116,7 +116,7 @@ def _leaves(command: click.Command, path: str = "") -> Iterator[tuple[str, click
         yield from _leaves(found, f"{path} {name}".strip())
 
 
-def test_every_command_answers_in_json_when_asked() -> None:
+def test_every_command_has_a_json_option() -> None:
     leaves = dict(_leaves(cli))
     assert len(leaves) > 25
     without = [

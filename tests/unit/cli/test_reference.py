@@ -1,4 +1,4 @@
-"""The generated page is the one in the repository."""
+"""The reference page in the repository is up to date."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_every_command_has_a_section() -> None:
 
 
 def commands(context: click.Context) -> Iterator[tuple[str, str]]:
-    """Paths and help of all that do something: groups only lead to others."""
+    """Path and help text of every command that is not a group."""
     command = context.command
     if not isinstance(command, click.Group):
         yield context.command_path, command.get_help(context)
@@ -47,7 +47,7 @@ def test_every_option_has_a_meaning() -> None:
     assert [line for line in render().splitlines() if line.endswith("|  |")] == []
 
 
-def test_the_page_is_written_where_it_is_wanted(tmp_path: Path) -> None:
+def test_the_page_is_written_to_the_given_path(tmp_path: Path) -> None:
     target = tmp_path / "new" / "page.md"
     main([str(target)])
     assert target.read_text() == render()

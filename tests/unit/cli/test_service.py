@@ -1,4 +1,4 @@
-"""What a master or a task executor says while it serves."""
+"""What a master or a task executor prints while it serves."""
 
 import json
 import logging
@@ -14,7 +14,9 @@ from stoker.core.ids import ResourceId
 from stoker.processes.announcement import Announce, Announcement
 
 
-def test_its_log_shows_no_secret_that_an_error_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_shows_no_secrets_from_messages_or_errors(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async def serve(_configuration: Configuration, _announce: Announce) -> int:
         log = logging.getLogger("stoker.test")
         log.info("reading jdbc:postgresql://ada:lovelace@db/orders")
@@ -32,7 +34,7 @@ def test_its_log_shows_no_secret_that_an_error_quotes(capsys: pytest.CaptureFixt
     assert "host=db" in said
 
 
-def test_as_json_it_says_when_it_is_ready_and_how_it_ended(
+def test_with_json_the_process_reports_its_start_and_its_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def serve(_configuration: Configuration, announce: Announce) -> int:
@@ -50,7 +52,9 @@ def test_as_json_it_says_when_it_is_ready_and_how_it_ended(
     assert "leads" in said.err
 
 
-def test_as_json_it_says_why_it_could_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_json_the_process_reports_why_it_could_not_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async def serve(_configuration: Configuration, _announce: Announce) -> int:
         raise StartupFailed("port 8081 is in use; set another one")
 

@@ -1,4 +1,4 @@
-"""What people read: progress, durations, tables, endings."""
+"""Texts for people: progress, durations, tables, and the ends of jobs."""
 
 import io
 import sys
@@ -44,14 +44,14 @@ def test_durations_have_at_most_two_units(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text
 
 
-def test_columns_stand_below_each_other() -> None:
+def test_columns_are_aligned() -> None:
     assert table_text(("A", "B"), [("long", "x"), ("s", "y")]) == "A     B\nlong  x\ns     y"
 
 
 ROWS = [("1", "a-rather-long-name", "FAILED"), ("2", "short", "FINISHED"), ("3", "FAILED", "x")]
 
 
-def test_at_a_terminal_names_are_cut_and_nothing_else() -> None:
+def test_at_a_terminal_only_names_are_cut() -> None:
     text = table_text(("ID", "NAME", "STATE"), ROWS, shorten=(1,), width=24)
     assert text.splitlines() == [
         "ID  NAME        STATE",
@@ -66,7 +66,7 @@ def test_at_a_terminal_names_are_cut_and_nothing_else() -> None:
     st.sets(st.integers(0, 5)),
     st.integers(0, 200),
 )
-def test_a_table_is_never_wider_than_it_must_be(
+def test_columns_are_cut_only_as_far_as_the_width_requires(
     widths: list[int], shorten: set[int], available: int
 ) -> None:
     cut = {column for column in shorten if column < len(widths)}
@@ -92,7 +92,7 @@ class _Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("variable", "has_colours"), [(None, True), ("1", False)])
-def test_colours_appear_at_terminals_without_no_color(
+def test_colours_appear_at_a_terminal_unless_no_color_is_set(
     monkeypatch: pytest.MonkeyPatch, variable: str | None, has_colours: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -112,7 +112,7 @@ def test_a_batch_region_counts_its_tasks() -> None:
     assert (view.words, view.share) == ("2/8 tasks", 0.25)
 
 
-def test_a_stream_tells_batch_and_speed_and_has_no_share() -> None:
+def test_a_stream_shows_batch_and_rate_and_has_no_share() -> None:
     progress = Progress(batch_id=7, batches=8, rows_per_second=1234.4)
     view = view_of(region(ExecutionState.RUNNING, progress, streaming=True))
     assert (view.words, view.share) == ("batch 7, 1,234 rows/s", None)
@@ -139,7 +139,7 @@ def test_every_region_has_words_and_a_share_within_bounds(
     assert view.share is None or 0 <= view.share <= 1
 
 
-def test_plain_output_tells_each_change_once() -> None:
+def test_plain_output_prints_each_change_once() -> None:
     lines: list[str] = []
     display = PlainDisplay(lines.append)
     running = job_details(RUNNING, JobStatus.RUNNING, ExecutionState.RUNNING)
@@ -157,7 +157,7 @@ def test_the_end_of_a_failed_job_names_region_attempt_and_place() -> None:
     assert "Failure in region big (attempt 3 on task-executor-0badcafe):" in text
 
 
-def test_a_stack_trace_is_shown_but_not_without_end() -> None:
+def test_a_long_stack_trace_is_cut() -> None:
     trace = "\n".join(f"line {number}" for number in range(LONGEST_TRACE + 5))
     record = FailureRecord(
         failure=Failure(error="ValueError", message="bad", stack_trace=trace), at=0
@@ -167,7 +167,7 @@ def test_a_stack_trace_is_shown_but_not_without_end() -> None:
     assert "… 5 more lines" in text
 
 
-def test_of_a_path_that_does_not_fit_the_end_is_shown() -> None:
+def test_a_path_that_does_not_fit_keeps_its_end() -> None:
     rows = [("1", "/data/savepoints/of/orders/savepoint-4f1c")]
     text = table_text(("ID", "PATH"), rows, ends=(1,), width=20)
     assert text.splitlines() == ["ID  PATH", "1   …/savepoint-4f1c"]
@@ -191,7 +191,7 @@ def saved(path: str, damage: str = "") -> SavepointSummary:
 
 
 @pytest.mark.parametrize("damage", ["", "its manifest cannot be read: it ends in the middle"])
-def test_savepoints_fit_the_terminal_and_are_whole_elsewhere(
+def test_savepoints_fit_the_terminal_and_are_printed_in_full_elsewhere(
     damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = "/mnt/storage/savepoints/of/the/whole/department/savepoint-4f1c4f-9d0e"

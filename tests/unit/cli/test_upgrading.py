@@ -1,4 +1,4 @@
-"""What is told of a job that is being replaced."""
+"""What a command prints about a job that is being replaced."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def text(phase: ReplacementPhase, **more: str) -> str:
 
 
 @pytest.mark.parametrize("phase", ReplacementPhase)
-def test_every_phase_has_words(phase: ReplacementPhase):
+def test_every_phase_has_a_text(phase: ReplacementPhase):
     assert text(phase, reason="other schema")
 
 
@@ -42,5 +42,5 @@ def test_the_last_line_names_the_running_job_and_its_savepoint():
     assert "from /retained" in back
 
 
-def test_a_failure_says_why():
+def test_a_failed_replacement_names_the_reason():
     assert "no boundary" in text(ReplacementPhase.FAILED, reason="no boundary")

@@ -17,15 +17,15 @@ ANSWER = b'{"jobs": []}'
 
 
 class Master:
-    """Answers `jobs`. A test can set what it does before each answer."""
+    """Answers requests for the job list. A test can set an action before each answer."""
 
     def __init__(self) -> None:
         self.connections: list[threading.Event] = []
-        """In the order in which they were opened; each event is set when the connection ends."""
+        """In the order in which they were opened; each event is set when its connection ends."""
         self.calls: list[int] = []
         """For each call, the number of its connection."""
         self.before_answer: Callable[[BaseHTTPRequestHandler], bool] = lambda _: True
-        """Returns whether to answer; otherwise the connection is closed."""
+        """Called before each answer. If it returns False, the connection is closed instead."""
         master = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -83,14 +83,14 @@ def master() -> Iterator[Master]:
         yield master
 
 
-def impatient(seconds: float) -> None:
+def forbid_sleep(seconds: float) -> None:
     raise AssertionError(f"waits {seconds} s")
 
 
 @pytest.fixture
 def client(master: Master) -> Iterator[BlockingClient]:
-    """A client that may not wait: each call succeeds at once or fails."""
-    with BlockingClient(master.url, ClientOptions(retries=0), sleep=impatient) as client:
+    """A client without retries: each call succeeds or fails at once."""
+    with BlockingClient(master.url, ClientOptions(retries=0), sleep=forbid_sleep) as client:
         yield client
 
 

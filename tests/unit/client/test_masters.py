@@ -1,4 +1,4 @@
-"""Which master is asked, and after which pause."""
+"""Which master a call goes to, and after which pause."""
 
 from datetime import timedelta
 
@@ -28,7 +28,7 @@ def test_an_invalid_url_of_a_master_is_refused(text: str) -> None:
 
 
 def test_a_call_is_repeated_20_times_3_seconds_apart_by_default() -> None:
-    """The attempt after these raises Unavailable (REST-25)."""
+    """The attempt after the last repetition raises Unavailable (REST-25)."""
     attempts = Attempts(Masters(("http://a",)), ClientOptions())
     pauses = [attempts.record_unreachable("refused") for _ in range(20)]
     assert pauses == [3.0] * 20
@@ -87,5 +87,5 @@ def test_every_call_ends(silences: list[bool], masters: int, retries: int) -> No
             )
     except (Unavailable, CallTimedOut):
         pass
-    # Four rounds of growing patience and one of the whole, besides those with an answer.
+    # Four rounds of growing timeouts and one of the full timeout, besides rounds with an answer.
     assert asked <= masters * (retries + 1 + 5)

@@ -1,4 +1,4 @@
-"""Defaults, file, environment, command line: the last wins; every fault has its place."""
+"""Defaults, file, environment, command line: the last one wins; every fault is located."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -119,11 +119,11 @@ house.warm-up: 1 min
     assert house.warm_up == timedelta(minutes=1)
 
 
-def test_a_key_may_be_the_beginning_of_others(loaded: Loader) -> None:
+def test_a_key_may_be_a_prefix_of_other_keys(loaded: Loader) -> None:
     assert loaded("house: barn\nhouse.doors: 3").of(House) == House(kind="barn", doors=3)
 
 
-def test_spark_settings_that_are_options_are_no_others(folder: Path, home: Path) -> None:
+def test_an_option_with_a_spark_key_is_not_passed_through(folder: Path, home: Path) -> None:
     @dataclass(frozen=True, kw_only=True)
     class Engine:
         master: str = option("spark.master", "Where Spark runs.", "local")
@@ -139,7 +139,7 @@ def test_spark_settings_that_are_options_are_no_others(folder: Path, home: Path)
     assert configuration.spark == {"spark.x": "1"}
 
 
-def test_spark_settings_pass_through_as_they_are(loaded: Loader) -> None:
+def test_spark_settings_are_passed_through_unchanged(loaded: Loader) -> None:
     text = "spark:\n  sql.shuffle.partitions: 08\n  ui: {enabled: false}\n"
     configuration = loaded(text, definitions=("spark.executor.memory=2g",))
     assert configuration.spark == {
@@ -214,7 +214,7 @@ def test_the_file_is_looked_for_in_four_places_in_order(loaded: Loader, tmp_path
     assert loaded(environment=environment, file=named).of(House).doors == 14
 
 
-def test_a_file_that_was_named_must_be_there(loaded: Loader, tmp_path: Path) -> None:
+def test_a_named_file_must_exist(loaded: Loader, tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match=r"gone\.yml \(from --config\) does not exist"):
         loaded(file=tmp_path / "gone.yml")
     with pytest.raises(InvalidOption, match=r"gone\.yml \(from STOKER_CONFIG\) does not exist"):

@@ -1,4 +1,4 @@
-"""The generated page is the one in the repository."""
+"""The reference page in the repository is up to date."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_every_option_is_on_the_page_once() -> None:
     assert [key for key in tree.by_key if page.count(f"| `{key}` |") != 1] == []
 
 
-def test_the_page_is_written_where_it_is_wanted(tmp_path: Path) -> None:
+def test_the_page_is_written_to_the_given_path(tmp_path: Path) -> None:
     target = tmp_path / "new" / "page.md"
     main([str(target)])
     assert target.read_text() == render(OptionTree(ALL))

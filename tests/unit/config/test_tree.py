@@ -57,7 +57,7 @@ def test_a_field_that_no_text_can_set_is_refused() -> None:
         OptionTree([Plain])
 
 
-def test_the_nearest_name_is_suggested_and_a_far_one_is_not() -> None:
+def test_only_a_similar_name_is_suggested() -> None:
     tree = OptionTree([Doors])
     assert closest("house.door", tree.by_key) == "house.doors"
     assert closest("quite.different", tree.by_key) is None
@@ -69,15 +69,19 @@ def test_all_options_of_stoker_make_one_tree_with_a_meaning_for_each() -> None:
     assert [key for key, each in tree.by_key.items() if not each.meaning.strip()] == []
 
 
-OWN_OPTIONS = {"core", "config"}
-"""How options are declared and joined; what they are is in the other parts."""
+PACKAGES_WITHOUT_OPTIONS = {"core", "config"}
+"""In these packages, `options.py` declares and joins options and defines none."""
 
 
 def options_classes_on_disk() -> set[type]:
     package = Path(stoker.__file__).parent
-    files = [path for path in package.rglob("options.py") if path.parent.name not in OWN_OPTIONS]
+    files = [
+        path
+        for path in package.rglob("options.py")
+        if path.parent.name not in PACKAGES_WITHOUT_OPTIONS
+    ]
     names = [".".join(path.relative_to(package.parent).with_suffix("").parts) for path in files]
-    # Those of whole processes, and those that both sides of a gateway must agree on.
+    # Options of whole processes, and options that both sides of a gateway must agree on.
     names += ["stoker.config.processes", "stoker.gateways.leases"]
     modules = [importlib.import_module(name) for name in names]
     return {
@@ -88,5 +92,5 @@ def options_classes_on_disk() -> set[type]:
     }
 
 
-def test_no_options_class_is_forgotten() -> None:
+def test_every_options_class_is_part_of_the_tree() -> None:
     assert set(ALL) == options_classes_on_disk()

@@ -127,7 +127,7 @@ def test_every_value_is_read_back_as_itself(value: Any) -> None:
 
 
 @given(st.text(max_size=20))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_no_text_raises_an_unexpected_error(text: str) -> None:
     for kind in (timedelta, ByteSize, int, Mode, dict[str, str], tuple[str, ...]):
         try:
             parse(kind, text)

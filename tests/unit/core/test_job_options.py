@@ -1,4 +1,4 @@
-"""How many shuffle partitions a region has, by whom."""
+"""The number of shuffle partitions of a region, set by the job or by the cluster."""
 
 import pytest
 

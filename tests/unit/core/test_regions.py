@@ -24,7 +24,7 @@ def test_sinks_of_one_source_run_at_once_and_a_chain_one_after_the_other() -> No
     assert slots_wanted(build_graph(Source(name="a", read=READ, materialized=True), *chain)) == 1
 
 
-def test_the_jobs_own_limit_counts() -> None:
+def test_the_slot_limit_of_a_job_is_respected() -> None:
     sinks = [Sink(name=f"s{n}", input="in", write=WRITE) for n in range(3)]
     assert slots_wanted(build_graph(Source(name="in", read=READ), *sinks, slots=2)) == 2
     assert slots_wanted(build_graph(Source(name="in", read=READ), *sinks, slots=9)) == 3
@@ -40,7 +40,7 @@ def test_queries_run_together_and_a_limit_below_them_is_a_fault() -> None:
 
 
 @given(st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=7))
-def test_it_is_the_largest_set_of_regions_of_which_none_waits_for_another(
+def test_wanted_slots_are_the_largest_set_of_regions_that_can_run_at_once(
     reads: list[set[int]],
 ) -> None:
     vertices: list[Source | Transform | Sink] = []
@@ -52,10 +52,10 @@ def test_it_is_the_largest_set_of_regions_of_which_none_waits_for_another(
             else Source(name=f"v{number}", read=READ, materialized=True)
         )
     job = build_graph(*vertices)
-    assert slots_wanted(job) == _widest_by_trying(regions_of(job))
+    assert slots_wanted(job) == _widest_by_brute_force(regions_of(job))
 
 
-def _widest_by_trying(regions: tuple[Region, ...]) -> int:
+def _widest_by_brute_force(regions: tuple[Region, ...]) -> int:
     before: dict[str, set[str]] = {}
     for region in regions:
         before[region.id] = {str(r) for r in region.reads}.union(

@@ -1,4 +1,4 @@
-"""Reading stored JSON, whatever became of its bytes."""
+"""Reading stored JSON, intact or damaged."""
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ UNREADABLE = [b"", b"{", b"[]", b'{"name": 1}', b"\xff", b'{"name": "\xff"}', b"
 
 
 @pytest.mark.parametrize("content", UNREADABLE)
-def test_whatever_is_wrong_with_json_comes_as_one_kind_of_error(content: bytes) -> None:
+def test_every_fault_in_json_raises_the_same_kind_of_error(content: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_json(content, JobGraph)
 

@@ -87,15 +87,15 @@ class FakeJob:
 
 
 class Jobs:
-    """Starts fake jobs and records what becomes of them."""
+    """Starts fake jobs and records their starts and stops."""
 
     def __init__(self) -> None:
         self.started: list[FakeJob] = []
         self.stopped: list[JobId] = []
         self.seconds_to_stop = 0.0
-        self.breaks_on_leaving = False
+        self.fails_at_exit = False
         self.hold: asyncio.Event | None = None
-        """Their masters do not come before it is set."""
+        """If given, job masters start only after this event is set."""
 
     @asynccontextmanager
     async def start(self, to_run: JobToRun) -> AsyncIterator[RunningJob]:
@@ -108,7 +108,7 @@ class Jobs:
         finally:
             await asyncio.sleep(self.seconds_to_stop)
             self.stopped.append(to_run.graph.job_id)
-            if self.breaks_on_leaving:
+            if self.fails_at_exit:
                 raise RuntimeError("it broke at the very end")
 
     @property
@@ -117,7 +117,7 @@ class Jobs:
 
 
 class Master:
-    """One process that contends as dispatcher."""
+    """One process that takes part in the election of the dispatcher."""
 
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
@@ -145,17 +145,19 @@ class Master:
             ("election", self.election.run()),
             ("dispatcher", self.election.run_while_leading(DISPATCHER, lead)),
         ):
-            self._tasks.append(self.world.scope.spawn(f"{self.name}/{name}", self._noting(part)))
+            self._tasks.append(
+                self.world.scope.spawn(f"{self.name}/{name}", self._record_error(part))
+            )
         return self
 
-    async def _noting(self, part: "asyncio.Future[None] | object") -> None:
+    async def _record_error(self, part: "asyncio.Future[None] | object") -> None:
         try:
             await part  # type: ignore[misc]
         except Exception as error:
             self.errors.append(error)
 
     async def stop(self) -> None:
-        """An orderly stop, which hands leadership over."""
+        """Stop in an orderly way, which hands leadership over."""
         for task in reversed(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -186,7 +188,7 @@ class World:
 
     async def dispatcher(self) -> DispatcherGateway:
         leader = await self.published()
-        assert leader is not None, "nobody leads"
+        assert leader is not None, "there is no leader"
         return await self._client.connect(leader.address, DispatcherGateway, token=leader.token)
 
 

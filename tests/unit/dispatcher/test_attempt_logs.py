@@ -25,7 +25,7 @@ class Executor:
     def __init__(self, answer: LogPiece | Exception) -> None:
         self._answer = answer
 
-    async def read_attempt_log(self, *_asked: Any) -> LogPiece:
+    async def read_attempt_log(self, *_arguments: Any) -> LogPiece:
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer
@@ -35,7 +35,7 @@ class Rpc:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
-    async def connect(self, *_asked: Any) -> Executor:
+    async def connect(self, *_arguments: Any) -> Executor:
         return self._executor
 
 

@@ -44,7 +44,7 @@ async def run(steps: Steps, options: DispatcherOptions = QUICK) -> bool:
 
 
 def test_clean_up_steps_run_in_order() -> None:
-    """They run in the given order (CLEAN-08)."""
+    """The order is the one in which they are given (CLEAN-08)."""
     steps = Steps()
     run_virtual(lambda: run(steps))
     assert [name for name, _ in steps.done] == ["one", "two", "three"]
@@ -59,7 +59,7 @@ def test_only_failed_steps_are_retried_and_they_do_not_hold_up_others() -> None:
 
 
 def test_the_end_of_leadership_ends_the_clean_up() -> None:
-    """The next leader finishes it from the dirty record (CLEAN-13)."""
+    """The next leader finishes the clean-up from the dirty record (CLEAN-13)."""
     steps = Steps()
 
     async def lost(job_id: JobId) -> None:

@@ -1,4 +1,4 @@
-"""The index of live jobs, by differences."""
+"""The index of live jobs, and the differences that it reports."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,4 +64,4 @@ def test_changes_that_are_too_old_are_not_reported() -> None:
     assert index.since(0) is None
     assert index.since(-1) is None
     assert index.since(1) is not None
-    assert index.since(index.revision + 1) is None, "a revision of another leader"
+    assert index.since(index.revision + 1) is None, "the revision is of another leader"

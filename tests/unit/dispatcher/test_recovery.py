@@ -57,7 +57,7 @@ def test_recovered_jobs_run_oldest_first_and_keep_their_cancellation() -> None:
 
 
 def test_a_job_with_a_dirty_result_is_cleaned_up_and_not_run() -> None:
-    """It has ended, whatever else is on record (RUN-08, DISP-13)."""
+    """The job has ended, whatever else is on record (RUN-08, DISP-13)."""
     recovery = decide_recovery([stored(1)], [result(1, dirty=True)], set())
     assert recovery.run == ()
     assert recovery.clean_up == (job_id(1),)
@@ -68,7 +68,7 @@ def test_a_dirty_result_alone_is_cleaned_up() -> None:
     assert decide_recovery([], [result(1, dirty=True)], set()).clean_up == (job_id(1),)
 
 
-def test_a_job_with_an_unreadable_result_has_ended_all_the_same() -> None:
+def test_a_job_with_an_unreadable_result_counts_as_ended() -> None:
     recovery = decide_recovery([stored(1), stored(2)], [broken(1)], set())
     assert [job.graph.job_id for job in recovery.run] == [job_id(2)]
 
@@ -87,7 +87,7 @@ def test_a_job_that_cannot_be_loaded_does_not_keep_others_from_running() -> None
 def test_every_record_is_accounted_for_and_no_ended_job_runs(
     readable: set[int], unreadable: set[int], ended: dict[int, str]
 ) -> None:
-    """Design invariants 1 and 2"""
+    """Shows design invariants 1 and 2."""
     jobs = [stored(n) if n in readable else broken(n) for n in readable | unreadable]
     results = [
         broken(n) if kind == "unreadable" else result(n, dirty=kind == "dirty")

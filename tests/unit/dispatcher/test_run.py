@@ -1,4 +1,4 @@
-"""The life of a leading dispatcher, and what its jobs see of it."""
+"""The life cycle of a leading dispatcher and its effect on jobs."""
 
 import asyncio
 
@@ -60,7 +60,7 @@ async def test_a_dispatcher_publishes_its_address_only_after_recovery() -> None:
 
 @virtual
 async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_published() -> None:
-    """Its recovery is cancelled (RUN-02, RUN-10)."""
+    """The loss of leadership cancels the recovery (RUN-02, RUN-10)."""
     async with new_world() as world:
         first = world.master()
         await all_is_quiet()
@@ -80,7 +80,7 @@ async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_publi
 
 @virtual
 async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
-    """The next leader recovers them (RUN-10)."""
+    """The next leader recovers the jobs (RUN-10)."""
     async with new_world() as world:
         first = world.master()
         await all_is_quiet()
@@ -98,7 +98,7 @@ async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
 
 @virtual
 async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> None:
-    """The next leader needs them (RUN-03, DISP-14, DISP-18, CLEAN-02, CLEAN-09, STORE-06)."""
+    """A successor needs the records (RUN-03, DISP-14, DISP-18, CLEAN-02, CLEAN-09, STORE-06)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -118,7 +118,7 @@ async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> 
 
 @virtual
 async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() -> None:
-    """Also when leadership comes and goes several times (RUN-04, JMR-07, DISP-18, JM-12)."""
+    """This holds when leadership changes several times (RUN-04, JMR-07, DISP-18, JM-12)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -134,14 +134,14 @@ async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() 
         await asyncio.sleep(4)
         assert master.jobs.stopped == [job_id]
         assert len(master.jobs.started) == 2, (
-            "grants that were over before it could lead are skipped"
+            "leadership grants that ended before the master could lead are skipped"
         )
         assert master.errors == []
 
 
 @virtual
 async def test_a_closing_dispatcher_answers_no_calls_while_its_jobs_stop() -> None:
-    """It no longer speaks for its jobs (RUN-11)."""
+    """Answers about these jobs could be outdated (RUN-11)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -169,7 +169,7 @@ async def test_an_end_that_comes_after_the_loss_of_leadership_does_not_count() -
         await asyncio.sleep(30)
         assert await result_of(world, job_id) is None
         assert await has_record(world, job_id)
-        assert len(master.jobs.started) == 2, "it leads anew, and runs the job as it finds it"
+        assert len(master.jobs.started) == 2, "the master leads again and runs the recorded job"
         master.jobs.last.finish(JobStatus.CANCELED)
         await asyncio.sleep(5)
         record = await result_of(world, job_id)
@@ -190,7 +190,7 @@ async def test_an_end_on_record_is_visible_while_the_job_master_is_still_closing
         before = await dispatcher.jobs_since(None, 0)
         master.jobs.seconds_to_stop = 8
         await asyncio.sleep(1)
-        assert not waiting.done(), "RUNNING is one of those that are known"
+        assert not waiting.done(), "RUNNING is one of the known states"
         master.jobs.last.finish()
         await asyncio.sleep(1)
         assert waiting.done()
@@ -202,7 +202,7 @@ async def test_an_end_on_record_is_visible_while_the_job_master_is_still_closing
         assert news.live_gone == (job_id,)
         assert [job.status for job in news.ended] == [JobStatus.FINISHED]
         assert master.jobs.stopped == []
-        assert await has_record(world, job_id), "nothing is cleaned up before its master has gone"
+        assert await has_record(world, job_id), "clean-up waits for the job master to stop"
         await asyncio.sleep(10)
         assert master.jobs.stopped == [job_id]
         assert not await has_record(world, job_id)
@@ -214,7 +214,7 @@ async def test_a_job_master_that_breaks_after_the_end_is_on_record_is_not_restar
         master = world.master()
         await all_is_quiet()
         job_id = await submit(world)
-        master.jobs.breaks_on_leaving = True
+        master.jobs.fails_at_exit = True
         master.jobs.last.finish()
         await asyncio.sleep(60)
         assert len(master.jobs.started) == 1
@@ -250,7 +250,7 @@ async def test_nothing_is_cleaned_up_without_a_recorded_result() -> None:
 async def test_a_result_that_cannot_be_marked_clean_is_left_to_the_next_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It stays dirty, and the next leader cleans up again (CLEAN-06, RUN-09)."""
+    """The result stays dirty, and the next leader cleans up again (CLEAN-06, RUN-09)."""
     mark_clean = JobResultStore.mark_clean
 
     async def refuse(self: JobResultStore, job_id: JobId) -> None:
@@ -279,7 +279,7 @@ async def test_a_result_that_cannot_be_marked_clean_is_left_to_the_next_leader(
 
 @virtual
 async def test_a_job_that_is_only_cleaned_up_shows_its_recorded_end_at_once() -> None:
-    """Its clean-up is stuck meanwhile (CLEAN-15, CLEAN-07, CLEAN-14, JMR-02, DISP-13)."""
+    """The clean-up is still stuck then (CLEAN-15, CLEAN-07, CLEAN-14, JMR-02, DISP-13)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -311,7 +311,7 @@ async def test_a_job_that_is_only_cleaned_up_shows_its_recorded_end_at_once() ->
 
 @virtual
 async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None:
-    """Outcome records let the next leader decide the same (CLEAN-04)."""
+    """Outcome records let the next leader reach the same decision (CLEAN-04)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -331,7 +331,7 @@ async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None
 
 @virtual
 async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
-    """One answer holds live and ended jobs (DISP-21)."""
+    """One answer lists live and ended jobs (DISP-21)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -345,7 +345,7 @@ async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
 
 @virtual
 async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> None:
-    """Cancelled before its job master exists (JMR-08, JMR-09, JMR-10, DISP-05, DISP-07)."""
+    """The job master has not started yet (JMR-08, JMR-09, JMR-10, DISP-05, DISP-07)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -366,7 +366,7 @@ async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> 
 
 @virtual
 async def test_a_cancellation_before_the_job_master_exists_outlives_the_leader() -> None:
-    """Once acknowledged, every leader carries it out (JMR-09, FAULT-05)."""
+    """Every leader carries out an acknowledged cancellation (JMR-09, FAULT-05)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()

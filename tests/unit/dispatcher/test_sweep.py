@@ -1,4 +1,4 @@
-"""The sweep with real stores: it acts only on complete records and never on files that changed."""
+"""The sweep with real stores: it needs complete records and never removes changed files."""
 
 import random
 from collections.abc import AsyncIterator
@@ -81,7 +81,7 @@ async def world() -> AsyncIterator[World]:
 
 
 async def test_files_of_a_crashed_submission_are_removed_after_a_day(world: World) -> None:
-    """By age, whatever the job (STORE-10, CLEAN-03, DISP-24)."""
+    """Age alone decides, for files of any job (STORE-10, CLEAN-03, DISP-24)."""
     graph = await world.accept()
     wanted = dict(world.storage.files)
     crashed = world.ids.job()
@@ -101,7 +101,7 @@ async def test_files_of_a_crashed_submission_are_removed_after_a_day(world: Worl
 
 
 async def test_a_leader_that_has_a_successor_removes_nothing(world: World) -> None:
-    """Its findings are outdated once another leader has begun (design invariant 4)."""
+    """The findings of its sweep are outdated once another leader has begun (design invariant 4)."""
     await world.accept()
     crashed = world.ids.job()
     await world.storage.write(f"blobs/{crashed}/{BLOB}", b"")
@@ -113,7 +113,7 @@ async def test_a_leader_that_has_a_successor_removes_nothing(world: World) -> No
 
 
 async def test_a_leader_that_may_have_a_successor_removes_nothing(world: World) -> None:
-    """It may be frozen between two removals, and notices that by its clock."""
+    """A leader may freeze between two removals, and notices that by its clock."""
     await world.accept()
     kept = len(world.storage.files)
     crashed = world.ids.job()
@@ -135,7 +135,7 @@ async def test_a_leader_that_may_have_a_successor_removes_nothing(world: World) 
 async def test_an_ended_job_keeps_its_details_and_loses_files_written_after_its_clean_up(
     world: World,
 ) -> None:
-    """For example by an attempt that ended late (STORE-19, CLEAN-13)."""
+    """For example, an attempt that ends late writes such files (STORE-19, CLEAN-13)."""
     graph = await world.accept()
     await world.end(graph)
     world.now += 2 * DAY_MS
@@ -195,7 +195,7 @@ async def test_files_of_a_live_job_are_kept_even_without_a_record(world: World) 
 async def test_a_submission_during_a_sweep_loses_no_file(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An old file of a crashed submission, and the same job submitted again at the worst moment."""
+    """The sweep looks at an old file of a crashed submission while the job is submitted again."""
     await world.accept()
     graph = await world.accept()
     await world.stores.graphs.remove(graph.job_id)

@@ -1,4 +1,4 @@
-"""Which files are orphans: never one with a record, never a young one (STORE-10)."""
+"""Which files are orphans: never a file with a record, never a young file (STORE-10)."""
 
 from datetime import timedelta
 
@@ -56,7 +56,9 @@ def test_nothing_that_a_record_points_to_is_an_orphan(
             assert job_id not in known.jobs
             assert job_id not in known.in_use
         if folder == "jobs" and job_id in known.jobs:
-            assert known.jobs[JobId(job_id)] is not None, "all of a job in quarantine is kept"
+            assert known.jobs[JobId(job_id)] is not None, (
+                "all files of a job in quarantine are kept"
+            )
         if folder == "results" and job_id in known.results:
             assert known.results[JobId(job_id)] is not None
 

@@ -24,10 +24,10 @@ def test_a_leader_vouches_for_all_jobs_until_job_masters_start_and_for_none_late
             assert not undriven.includes(ONE)
             assert undriven.includes(TWO)
             coordination.suspend(session)
-            assert not undriven.includes(TWO), "somebody else may lead"
+            assert not undriven.includes(TWO), "another process may lead"
         assert not undriven.includes(TWO)
         coordination.resume(session)
         with undriven.enter(leadership):
-            assert undriven.includes(ONE), "what an earlier leadership knew is forgotten"
+            assert undriven.includes(ONE), "knowledge of an earlier leadership is dropped"
 
     run_virtual(scenario)

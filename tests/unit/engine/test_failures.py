@@ -1,4 +1,4 @@
-"""What an author is told of a failure."""
+"""What the author of a job learns about a failure."""
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
@@ -86,7 +86,7 @@ def test_a_server_whose_spark_has_stopped_counts_as_lost() -> None:
         "Lost task 0.0 in stage 0.0 (TID 0): java.lang.OutOfMemoryError: Java heap space",
     ):
         assert is_loss_of_server(PySparkException(words))
-        assert not is_loss_of_server(RuntimeError(words)), "it is not Spark that says so"
+        assert not is_loss_of_server(RuntimeError(words)), "the message is not from Spark"
 
 
 def test_frames_of_stoker_and_python_are_not_user_code() -> None:

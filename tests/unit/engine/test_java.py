@@ -1,4 +1,4 @@
-"""Finding Java, with scripts in its place."""
+"""Finding Java, with scripts in place of real JVMs."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How long a task may go on unheard."""
+"""How long a task may run without a renewal of its lease."""
 
 import math
 import threading

@@ -1,4 +1,4 @@
-"""How much a task's processes may take."""
+"""How many resources the processes of a task may use."""
 
 import errno
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_a_task_never_gets_more_than_the_cluster_allows(
     if asked and (allowed is None or asked <= allowed):
         assert limits.memory == asked
     if not asked and allowed is None:
-        assert limits.memory == machine // 2, "so that its neighbours live on"
+        assert limits.memory == machine // 2, "half is left for other tasks"
 
 
 @given(memory=sizes, processes=st.integers(1, 5000))

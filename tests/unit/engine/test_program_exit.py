@@ -1,4 +1,4 @@
-"""Programs that end their own process, on the engine that they share."""
+"""Programs that end their own process, on the shared engine."""
 
 import signal
 

@@ -17,8 +17,8 @@ SQL = SqlScript(name="script", statements=("SELECT 1",))
 PROGRAM = Program(name="program", script="job.py")
 
 
-class Named:
-    """An engine that notes what it is given."""
+class RecordingEngine:
+    """An engine that records the graphs of its tasks."""
 
     state = EngineState.READY
     description: ClassVar[Mapping[str, str]] = {}
@@ -59,7 +59,7 @@ def task(vertex: Vertex, engine: EngineKind | None) -> Task:
 async def test_a_task_goes_to_the_engine_of_its_job(
     vertex: Vertex, engine: EngineKind | None, classic: bool
 ) -> None:
-    shared, own = Named(), Named()
+    shared, own = RecordingEngine(), RecordingEngine()
     await EngineRouter(connect=shared, classic=own).launch(
         task(vertex, engine), lambda _event: None
     )
@@ -67,7 +67,7 @@ async def test_a_task_goes_to_the_engine_of_its_job(
 
 
 async def test_a_task_for_a_missing_engine_is_refused() -> None:
-    engines = EngineRouter(connect=None, classic=Named())
+    engines = EngineRouter(connect=None, classic=RecordingEngine())
     with pytest.raises(Unavailable, match="no connect engine"):
         await engines.launch(task(SQL, None), lambda _event: None)
 

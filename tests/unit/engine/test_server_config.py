@@ -1,4 +1,4 @@
-"""How the Spark server is told where it belongs."""
+"""The configuration of the Spark server."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_a_master_elsewhere_is_not_on_this_machine() -> None:
 
 
 def test_an_idle_session_keeps_its_streams() -> None:
-    """Spark would stop them after an hour."""
+    """By default, Spark would stop such streams after an hour."""
     timeout = properties_for("local[2]")["spark.connect.session.manager.defaultSessionTimeout"]
     assert timeout == "3650d"
 
@@ -63,7 +63,7 @@ def test_a_server_and_its_replacement_share_no_file() -> None:
 
 @pytest.mark.parametrize("master", ["yarn", "spark://127.0.0.1:7077", "k8s://https://cluster:6443"])
 def test_on_a_cluster_executors_with_uninterruptible_tasks_are_killed(master: str) -> None:
-    """Spark looks for them only every ten seconds, unless it is told otherwise."""
+    """By default, Spark looks for such tasks only every ten seconds."""
     properties = properties_for(master)
     assert properties["spark.task.reaper.enabled"] == "true"
     assert properties["spark.task.reaper.killTimeout"] == "3000ms"
@@ -82,7 +82,7 @@ def test_without_a_cancellation_timeout_uninterruptible_tasks_are_not_killed() -
 def test_vfork_is_used_only_with_a_java_known_to_support_it(
     java: int | None, is_used: bool
 ) -> None:
-    """Any other would refuse to start processes, the workers of Python among them."""
+    """Any other Java would refuse to start processes, including Python workers."""
     files = ServerFiles(work=Path("/w"), logs=Path("/l"))
     properties = spark_properties(EngineOptions(), files, cores=2, java=java)
     options = properties["spark.driver.extraJavaOptions"].split()

@@ -25,7 +25,7 @@ from stoker.testing.virtual_time import run_virtual
 
 
 class Process:
-    """A process whose components note what happens to them."""
+    """A process that records the leaderships and the errors of its components."""
 
     def __init__(self, cluster: "Cluster", name: str) -> None:
         self.name = name
@@ -106,7 +106,7 @@ async def lose_and_regain_contact(cluster: Cluster, process: Process) -> None:
 
 @virtual
 async def test_an_address_is_published_only_after_its_owner_confirmed():
-    """The component confirms its leadership first; only then others can find it (LEAD-01)."""
+    """The component confirms its leadership first; then others can find it (LEAD-01)."""
     async with new_cluster() as cluster:
         process = cluster.process()
         confirm = asyncio.Event()
@@ -133,7 +133,7 @@ async def test_an_address_is_published_only_after_its_owner_confirmed():
 
 @virtual
 async def test_a_suspended_leader_is_cancelled_and_its_leaderships_are_invalid():
-    """Both happen before another process can lead (LEAD-02)."""
+    """Both steps are done before another process can lead (LEAD-02)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher", "rest")
         await all_is_quiet()
@@ -147,7 +147,7 @@ async def test_a_suspended_leader_is_cancelled_and_its_leaderships_are_invalid()
 
 @virtual
 async def test_all_components_of_a_process_share_one_election():
-    """They lead under the same epoch (LEAD-03)."""
+    """All components of a process lead under the same epoch (LEAD-03)."""
     async with new_cluster() as cluster:
         first = cluster.process().start("dispatcher", "resourcemanager", "rest")
         second = cluster.process().start("dispatcher", "resourcemanager", "rest")
@@ -163,7 +163,7 @@ async def test_all_components_of_a_process_share_one_election():
 
 @virtual
 async def test_a_contender_that_joins_a_leading_process_is_granted_at_once():
-    """It needs no election of its own (LEAD-04)."""
+    """The new contender needs no election of its own (LEAD-04)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -177,8 +177,8 @@ async def test_a_contender_that_joins_a_leading_process_is_granted_at_once():
 
 
 @virtual
-async def test_a_contender_that_leaves_stops_leading_and_its_address_goes():
-    """Later grants do not reach it (LEAD-05, X-LEAD-03)."""
+async def test_a_contender_that_leaves_stops_leading_and_its_address_is_deleted():
+    """Later grants do not reach a contender that has left (LEAD-05, X-LEAD-03)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         job = process.run_while_leading("jobmaster/1")
@@ -195,7 +195,7 @@ async def test_a_contender_that_leaves_stops_leading_and_its_address_goes():
 
 @virtual
 async def test_a_confirmation_that_comes_too_late_is_ignored():
-    """The process leads no more, so nothing is published (LEAD-06)."""
+    """The process no longer leads, so nothing is published (LEAD-06)."""
     async with new_cluster() as cluster:
         old, new = cluster.process().start("dispatcher"), cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -229,8 +229,8 @@ async def test_a_confirmation_of_the_previous_grant_is_ignored():
 
 
 @virtual
-async def test_an_address_that_somebody_changes_or_deletes_is_written_back():
-    """Also an address that another session owns (LEAD-07, X-LEAD-05)."""
+async def test_a_changed_or_deleted_address_is_written_back():
+    """This includes an address that another session owns (LEAD-07, X-LEAD-05)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -252,7 +252,7 @@ async def test_an_address_that_somebody_changes_or_deletes_is_written_back():
 
 @virtual
 async def test_an_address_is_written_once_for_each_leadership():
-    """The leader's own write does not make it write again (X-LEAD-05)."""
+    """The leader does not react to its own write by writing again (X-LEAD-05)."""
     async with new_cluster() as cluster:
         cluster.process().start("dispatcher")
         await asyncio.sleep(1000)
@@ -281,7 +281,7 @@ async def test_a_standby_writes_nothing_and_its_end_leaves_the_leaders_address_a
 
 @virtual
 async def test_a_leadership_is_valid_only_with_contact_and_a_grant():
-    """Either alone is not enough (LEAD-09)."""
+    """Neither contact nor a grant is enough on its own (LEAD-09)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -297,8 +297,8 @@ async def test_a_leadership_is_valid_only_with_contact_and_a_grant():
 
 
 @virtual
-async def test_a_slow_component_blocks_no_other_and_its_next_term_waits_for_it():
-    """Leadership is a scope: the old one has ended before the next begins (LEAD-10)."""
+async def test_a_slow_component_delays_only_its_own_next_term():
+    """Leadership is a scope: the old scope has ended before the next one begins (LEAD-10)."""
     async with new_cluster() as cluster:
         process = cluster.process()
         slow = cluster.process()
@@ -316,7 +316,7 @@ async def test_a_slow_component_blocks_no_other_and_its_next_term_waits_for_it()
 
 @virtual
 async def test_the_end_of_the_session_reaches_every_contender():
-    """All of them end with the error of the lost session (LEAD-11)."""
+    """Every contender ends with the error of the lost session (LEAD-11)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher", "rest")
         await all_is_quiet()
@@ -357,7 +357,7 @@ async def test_a_component_that_returns_is_not_started_again():
 
 @virtual
 async def test_after_each_end_of_a_leader_exactly_one_other_process_leads():
-    """Until no process is left (LEAD-12, LEAD-17)."""
+    """Five leaders end one after the other, until no process is left (LEAD-12, LEAD-17)."""
     async with new_cluster() as cluster:
         epochs: list[int] = []
         for _ in range(5):
@@ -388,7 +388,7 @@ async def test_the_addresses_of_a_dead_session_disappear():
 
 @virtual
 async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
-    """It never continues under the epoch from before the suspension (LEAD-14)."""
+    """The leader never continues under the epoch from before the suspension (LEAD-14)."""
     async with new_cluster() as cluster:
         first, second = cluster.process().start("dispatcher"), cluster.process()
         await all_is_quiet()
@@ -409,7 +409,7 @@ async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
 
 @virtual
 async def test_a_leader_that_tolerates_suspensions_keeps_leading_without_writing():
-    """Its session still excludes every other leader (LEAD-15)."""
+    """The session of the leader still excludes every other leader (LEAD-15)."""
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         first, second = cluster.process().start("dispatcher"), cluster.process()
@@ -451,8 +451,8 @@ async def test_a_suspension_is_tolerated_only_while_no_other_process_can_lead():
 
 
 @virtual
-async def test_a_leader_that_must_write_while_suspended_gives_up_and_does_not_break():
-    """It loses its term, and its process survives (LEAD-15)."""
+async def test_a_leader_that_must_write_while_suspended_gives_up_its_term():
+    """The leader loses its term, and its process survives (LEAD-15)."""
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         process = cluster.process()
@@ -495,7 +495,7 @@ async def test_a_leader_suspended_for_longer_than_its_session_lasts_is_followed_
 
 @virtual
 async def test_a_frozen_leaders_late_write_is_refused_in_the_same_transaction():
-    """The epoch protocol; design invariant 4."""
+    """Shows the epoch protocol (design invariant 4)."""
     async with new_cluster() as cluster:
         old = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -520,7 +520,7 @@ async def test_a_frozen_leaders_late_write_is_refused_in_the_same_transaction():
 
 @virtual
 async def test_a_leader_that_reads_its_old_candidacy_does_not_lead_again():
-    """Every leader's election key has version 0, so only the epoch tells whose it is."""
+    """Every leader's election key has version 0, so only the epoch identifies the leader."""
     async with new_cluster() as cluster:
         old = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -586,7 +586,7 @@ async def test_a_write_during_a_suspension_ends_the_term_and_not_the_process():
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_an_election_whose_outcome_is_unknown_is_read_back(loss: Loss):
+def test_an_election_write_with_an_unknown_outcome_is_read_back(loss: Loss):
     async def test() -> None:
         async with new_cluster() as cluster:
             process = cluster.process()
@@ -675,7 +675,7 @@ def test_under_any_faults_epochs_rise_and_only_the_newest_writes(
                 await only_the_newest_writes(cluster)
             for process in processes:
                 cluster.coordination.heal(process.session)
-            # The sessions of all others may have ended.
+            # The sessions of all other processes may have ended.
             cluster.process().start("dispatcher")
             await asyncio.sleep(60)
             await only_the_newest_writes(cluster)
@@ -716,6 +716,6 @@ async def only_the_newest_writes(cluster: Cluster) -> None:
     for leadership in granted:
         if epoch is not None and leadership.token.epoch < epoch.version:
             with pytest.raises(Exception, match=r"leads no longer|no contact|connection was lost"):
-                # Past what the process itself knows: the coordinator must refuse it.
+                # The process may not know of its successor: the coordinator must refuse the write.
                 await leadership.grant.commit_until_superseded([Create("late", b"")])
     assert "late" not in cluster.coordination.all_keys()

@@ -1,4 +1,4 @@
-"""What only the coordinator of a single machine does."""
+"""The embedded coordinator: its behaviour beyond the contract of all coordinators."""
 
 import asyncio
 import fcntl
@@ -17,7 +17,7 @@ from stoker.ha.embedded.session_files import SessionFiles
 from stoker.ha.open import open_coordinator
 
 
-async def test_many_processes_may_open_it_at_the_same_time(tmp_path: Path):
+async def test_many_processes_may_open_the_coordinator_at_the_same_time(tmp_path: Path):
     sessions = await asyncio.gather(
         *(EmbeddedCoordinator.open(tmp_path / "new", session=f"s{number}") for number in range(8))
     )
@@ -29,7 +29,7 @@ async def test_many_processes_may_open_it_at_the_same_time(tmp_path: Path):
     assert not any(thread.name.startswith("coordinator") for thread in threading.enumerate())
 
 
-async def test_transactions_that_come_together_cost_one_write_and_each_stands_for_itself(
+async def test_waiting_transactions_share_one_write_and_succeed_or_fail_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
@@ -42,7 +42,7 @@ async def test_transactions_that_come_together_cost_one_write_and_each_stands_fo
         return commit(transactions)
 
     monkeypatch.setattr(session._commits, "_commit_all", counted)
-    # Held up by one that takes its time, the others come together.
+    # The transactions queue up while the writer thread is busy.
     running = threading.Event()
     busy = asyncio.ensure_future(session._thread.run(running.wait))
     many = [
@@ -55,7 +55,7 @@ async def test_transactions_that_come_together_cost_one_write_and_each_stands_fo
     outcomes = await asyncio.gather(*many, return_exceptions=True)
     assert writes == [4]
     assert [type(each).__name__ for each in outcomes] == ["list", "KeyExists", "list", "KeyExists"]
-    assert await session.children("a") == ["0", "2"], "what was refused has left nothing"
+    assert await session.children("a") == ["0", "2"], "a refused transaction leaves nothing"
     await session.close()
 
 
@@ -74,7 +74,7 @@ async def test_small_reads_do_not_wait_for_a_busy_writer_thread(tmp_path: Path):
     await session.close()
 
 
-async def test_a_read_sees_an_own_write_whose_caller_was_cancelled(
+async def test_a_session_reads_its_own_write_although_the_writer_was_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
@@ -93,7 +93,9 @@ async def test_a_read_sees_an_own_write_whose_caller_was_cancelled(
     await asyncio.gather(writing, return_exceptions=True)
     reading = [asyncio.ensure_future(session.read("a/b")), asyncio.ensure_future(_all(session))]
     await asyncio.wait(reading, timeout=0.05)
-    assert not any(each.done() for each in reading), "what may still change is waited for"
+    assert not any(each.done() for each in reading), (
+        "reads wait for a write that may still be committed"
+    )
     go_on.set()
     value, names = await asyncio.gather(*reading)
     assert value.value == b"1"
@@ -106,7 +108,7 @@ async def _all(session: EmbeddedCoordinator) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [64, 65, 200])
-async def test_all_children_are_named_however_many_there_are(tmp_path: Path, count: int):
+async def test_all_children_are_listed_whatever_their_number(tmp_path: Path, count: int):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     names = [f"{number:03}" for number in range(count)]
     await session.commit([Create(f"a/{name}", b"") for name in names])
@@ -130,8 +132,8 @@ async def test_reads_that_may_block_are_left_to_the_thread(tmp_path: Path):
     await session.close()
 
 
-async def test_own_writes_do_not_hide_writes_of_other_processes(tmp_path: Path):
-    """Each poll must tell them apart: only the keys of the own writes are known."""
+async def test_writes_of_the_session_itself_do_not_hide_writes_of_other_processes(tmp_path: Path):
+    """Each poll must distinguish the two: a session knows only the keys of its own writes."""
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     other = await EmbeddedCoordinator.open(tmp_path, session="t")
     async with asyncio.timeout(30):
@@ -172,7 +174,7 @@ async def test_a_watch_fires_although_thousands_of_others_wait(tmp_path: Path):
     await other.close()
 
 
-async def test_a_file_that_is_no_database_is_named(tmp_path: Path):
+async def test_a_file_that_is_not_a_database_is_named_in_the_error(tmp_path: Path):
     (tmp_path / "records.sqlite").write_bytes(b"rubbish" * 1000)
     with pytest.raises(CoordinatorUnavailable, match=r"records\.sqlite.*not a database"):
         await EmbeddedCoordinator.open(tmp_path, session="s")
@@ -187,7 +189,7 @@ async def test_records_of_a_later_release_are_left_alone(tmp_path: Path):
         await EmbeddedCoordinator.open(tmp_path, session="s")
 
 
-async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path):
+async def test_a_directory_that_cannot_be_created_is_named_in_the_error(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(CoordinatorUnavailable, match="file/c"):
         await open_coordinator(f"embedded://{tmp_path}/file/c", ids=Ids())
@@ -220,7 +222,7 @@ async def test_a_database_that_vanished_is_unavailable_and_not_empty(tmp_path: P
 
 
 async def test_a_session_whose_file_was_removed_is_over(tmp_path: Path):
-    """Other sessions already take it for dead, so it must stop."""
+    """Other sessions already consider the session dead, so it must stop."""
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("election", b"", ephemeral=True)])
     (tmp_path / "sessions" / "s").unlink()

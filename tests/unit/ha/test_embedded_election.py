@@ -1,4 +1,4 @@
-"""Two real processes of one machine: the standby leads as soon as the leader is killed."""
+"""Two real processes on one machine: the standby leads as soon as the leader is killed."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""A store write without a failpoint before it is one that no crash sweep tests."""
+"""Every store write has a failpoint before it; no crash sweep would test one without."""
 
 import ast
 from pathlib import Path
@@ -55,7 +55,7 @@ def _failpoint(call: ast.Call) -> str | None:
 
 
 def unguarded(source: str) -> set[str]:
-    """Functions with a write that no failpoint named `before` precedes since the last write."""
+    """Functions in which some write has no `before` failpoint between it and the previous write."""
     bare = set()
     for name, function in _functions(ast.parse(source)).items():
         calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]

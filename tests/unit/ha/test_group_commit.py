@@ -65,11 +65,11 @@ def test_keys_count_as_pending_until_their_transaction_has_an_outcome() -> None:
     group = GroupCommit(EmbeddedSession().commit)
     first, second = group.add([Create("b/c", b"")]), group.add([Create("d", b"")])
     assert group.may_change("b/c")
-    assert group.may_change("b"), "something below it may come"
+    assert group.may_change("b"), "a key below b may be created"
     assert not group.may_change("b/c/d")
     assert not group.may_change("bb")
     group.withdraw(second)
-    assert not group.may_change("d"), "it never begins"
+    assert not group.may_change("d"), "a withdrawn transaction never begins"
     group.carry_out(first)
     assert not group.may_change("b/c")
 
@@ -83,12 +83,12 @@ def test_a_key_whose_version_is_only_checked_is_not_pending() -> None:
 def test_keys_of_a_transaction_cancelled_during_its_commit_stay_pending() -> None:
     group: GroupCommit
 
-    def withdrawn_meanwhile(transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:
+    def commit_and_withdraw(transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:
         group.withdraw(transaction)
         assert group.may_change("b")
         return [[0] for _ in transactions]
 
-    group = GroupCommit(withdrawn_meanwhile)
+    group = GroupCommit(commit_and_withdraw)
     transaction = group.add([Create("b", b"")])
     group.carry_out(transaction)
     assert not group.may_change("b")

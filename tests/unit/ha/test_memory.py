@@ -72,7 +72,7 @@ async def test_a_suspended_session_keeps_its_keys_and_its_watches_fire(
     assert session.state is ConnectionState.CONNECTED
 
 
-async def test_a_session_that_expired_unnoticed_learns_so_at_its_next_call(
+async def test_a_session_that_expired_unnoticed_learns_of_it_at_its_next_call(
     coordination: MemoryCoordination,
 ):
     session, other = coordination.session(), coordination.session()
@@ -85,7 +85,7 @@ async def test_a_session_that_expired_unnoticed_learns_so_at_its_next_call(
     assert session.state is ConnectionState.LOST
 
 
-async def test_a_session_ends_after_its_timeout_and_learns_it_when_resumed():
+async def test_a_session_ends_after_its_timeout_and_learns_of_it_when_resumed():
     coordination = MemoryCoordination(session_timeout=0.01)
     session, other = coordination.session(), coordination.session()
     await session.commit([Create("a", b"", ephemeral=True)])
@@ -123,7 +123,7 @@ async def test_an_auto_renewing_coordinator_begins_another_session():
     assert auto_renewing.state is ConnectionState.CONNECTED
 
 
-async def test_the_last_contact_is_that_before_the_silence():
+async def test_the_last_contact_is_the_one_before_the_silence():
     coordination = MemoryCoordination(session_timeout=10)
     session = coordination.session()
     loop = asyncio.get_running_loop()

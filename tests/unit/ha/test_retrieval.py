@@ -32,13 +32,13 @@ def address(name: str, epoch: int = 1) -> LeaderAddress:
     )
 
 
-class Setting:
+class Harness:
     def __init__(self, scope: TaskScope) -> None:
         self.coordination = MemoryCoordination()
         self.writer = self.coordination.session()
         self.session = self.coordination.session()
         self.retrieval = LeaderRetrieval(self.session, "dispatcher")
-        self.told: list[str | None] = []
+        self.reported: list[str | None] = []
         self.running = scope.spawn("retrieval", self._run())
         scope.spawn("listener", self._listen())
         self.error: SessionExpired | None = None
@@ -51,7 +51,7 @@ class Setting:
 
     async def _listen(self) -> None:
         async for leader in self.retrieval.leaders():
-            self.told.append(leader.address if leader else None)
+            self.reported.append(leader.address if leader else None)
 
     async def publish(self, value: bytes) -> None:
         there = await self.writer.read(KEY)
@@ -60,44 +60,44 @@ class Setting:
 
 
 @asynccontextmanager
-async def new_setting() -> AsyncIterator[Setting]:
-    async with TaskScope("setting") as scope:
-        setting = Setting(scope)
+async def new_harness() -> AsyncIterator[Harness]:
+    async with TaskScope("harness") as scope:
+        harness = Harness(scope)
         await asyncio.sleep(1)
-        yield setting
+        yield harness
 
 
 def test_each_change_of_the_leader_is_reported_once():
     """Writes that change nothing are not reported (LEAD-18)."""
 
     async def test() -> None:
-        async with new_setting() as setting:
-            assert setting.told == [None]
-            await setting.publish(encode(address("one")))
-            await setting.publish(encode(address("one")))
-            assert setting.told == [None, "one"]
-            await setting.publish(encode(address("one", epoch=2)))
-            assert setting.told == [None, "one", "one"]
-            await setting.writer.commit([Delete(KEY)])
+        async with new_harness() as harness:
+            assert harness.reported == [None]
+            await harness.publish(encode(address("one")))
+            await harness.publish(encode(address("one")))
+            assert harness.reported == [None, "one"]
+            await harness.publish(encode(address("one", epoch=2)))
+            assert harness.reported == [None, "one", "one"]
+            await harness.writer.commit([Delete(KEY)])
             await asyncio.sleep(1)
-            assert setting.told == [None, "one", "one", None]
-            assert setting.retrieval.leader is None
+            assert harness.reported == [None, "one", "one", None]
+            assert harness.retrieval.leader is None
 
     run_virtual(test)
 
 
 def test_a_suspended_listener_knows_no_leader_until_it_is_reconnected():
-    """A leader may have changed unnoticed, so none is known meanwhile (LEAD-19)."""
+    """The leader may have changed unnoticed, so the listener reports none (LEAD-19)."""
 
     async def test() -> None:
-        async with new_setting() as setting:
-            await setting.publish(encode(address("one")))
-            setting.coordination.suspend(setting.session)
+        async with new_harness() as harness:
+            await harness.publish(encode(address("one")))
+            harness.coordination.suspend(harness.session)
             await asyncio.sleep(1)
-            assert setting.told == [None, "one", None]
-            setting.coordination.resume(setting.session)
+            assert harness.reported == [None, "one", None]
+            harness.coordination.resume(harness.session)
             await asyncio.sleep(1)
-            assert setting.told == [None, "one", None, "one"]
+            assert harness.reported == [None, "one", None, "one"]
 
     run_virtual(test)
 
@@ -106,20 +106,20 @@ def test_a_listener_that_tolerates_suspensions_knows_the_leader_while_the_sessio
     """The leader is forgotten when the session may have expired (LEAD-15)."""
 
     async def test() -> None:
-        async with new_setting() as setting:
-            setting.coordination.tolerates_suspension = True
-            setting.coordination.session_timeout = 10
-            await setting.publish(encode(address("one")))
-            setting.coordination.suspend(setting.session)
+        async with new_harness() as harness:
+            harness.coordination.tolerates_suspension = True
+            harness.coordination.session_timeout = 10
+            await harness.publish(encode(address("one")))
+            harness.coordination.suspend(harness.session)
             await asyncio.sleep(9)
-            setting.coordination.resume(setting.session)
+            harness.coordination.resume(harness.session)
             await asyncio.sleep(5)
-            assert setting.told == [None, "one"]
-            setting.coordination.suspend(setting.session)
+            assert harness.reported == [None, "one"]
+            harness.coordination.suspend(harness.session)
             await asyncio.sleep(9.9)
-            assert setting.told == [None, "one"]
+            assert harness.reported == [None, "one"]
             await asyncio.sleep(0.2)
-            assert setting.told == [None, "one", None]
+            assert harness.reported == [None, "one", None]
 
     run_virtual(test)
 
@@ -128,51 +128,51 @@ def test_a_leader_that_changed_during_a_suspension_is_reported_after_reconnectio
     """The previous leader is not reported again (LEAD-19)."""
 
     async def test() -> None:
-        async with new_setting() as setting:
-            await setting.publish(encode(address("one")))
-            setting.coordination.suspend(setting.session)
-            await setting.publish(encode(address("two")))
-            setting.coordination.resume(setting.session)
+        async with new_harness() as harness:
+            await harness.publish(encode(address("one")))
+            harness.coordination.suspend(harness.session)
+            await harness.publish(encode(address("two")))
+            harness.coordination.resume(harness.session)
             await asyncio.sleep(1)
-            assert setting.told == [None, "one", None, "two"]
+            assert harness.reported == [None, "one", None, "two"]
 
     run_virtual(test)
 
 
 def test_a_listener_whose_session_is_over_knows_no_leader():
-    """It cannot learn of later leaders (X-LEAD-08)."""
+    """A listener whose session is over cannot learn of later leaders (X-LEAD-08)."""
 
     async def test() -> None:
-        async with new_setting() as setting:
-            await setting.publish(encode(address("one")))
-            setting.coordination.expire(setting.session)
+        async with new_harness() as harness:
+            await harness.publish(encode(address("one")))
+            harness.coordination.expire(harness.session)
             await asyncio.sleep(1)
-            assert setting.told == [None, "one", None]
-            assert setting.error is not None
+            assert harness.reported == [None, "one", None]
+            assert harness.error is not None
 
     run_virtual(test)
 
 
 def test_an_unreadable_address_counts_as_no_leader():
     async def test() -> None:
-        async with new_setting() as setting:
-            await setting.publish(encode(address("one")))
-            await setting.publish(b"rubbish")
-            await setting.publish(encode(address("two")))
-            assert setting.told == [None, "one", None, "two"]
+        async with new_harness() as harness:
+            await harness.publish(encode(address("one")))
+            await harness.publish(b"rubbish")
+            await harness.publish(encode(address("two")))
+            assert harness.reported == [None, "one", None, "two"]
 
     run_virtual(test)
 
 
 def test_a_caller_can_wait_for_a_leader():
     async def test() -> None:
-        async with new_setting() as setting:
+        async with new_harness() as harness:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(100):
-                    await setting.retrieval.wait_for_leader()
-            leadership = await seize_leadership(setting.writer, ids=Ids(random.Random(1)))
+                    await harness.retrieval.wait_for_leader()
+            leadership = await seize_leadership(harness.writer, ids=Ids(random.Random(1)))
             await leadership.publish("here")
-            leader = await setting.retrieval.wait_for_leader()
+            leader = await harness.retrieval.wait_for_leader()
             assert (leader.address, leader.token) == ("here", leadership.token)
 
     run_virtual(test)

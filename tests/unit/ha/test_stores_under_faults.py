@@ -1,4 +1,4 @@
-"""What the stores do when storage or coordinator fail midway, on virtual time."""
+"""The stores when the storage or the coordinator fails midway, on virtual time."""
 
 import asyncio
 import errno
@@ -49,8 +49,8 @@ ATTEMPT = AttemptRecord(
 )
 
 
-class Setting:
-    """What outlives a master, and the stores of the one that leads."""
+class Harness:
+    """A coordinator and a storage, which outlive masters, and the stores of the leading master."""
 
     def __init__(self) -> None:
         self.coordination = MemoryCoordination()
@@ -64,24 +64,24 @@ class Setting:
         self.leadership = await seize_leadership(self.session, ids=self.ids)
         self.graphs = JobGraphStore(self.leadership, self.storage, self.ids)
         self.results = JobResultStore(self.leadership, self.storage, self.ids)
-        self.wishes = CancellationStore(self.leadership, self.ids)
+        self.cancellations = CancellationStore(self.leadership, self.ids)
         self.attempts = AttemptStore(self.leadership)
         self.outcomes = OutcomeStore(self.storage)
 
     def lose_next_commit(self, loss: Loss, seconds: float = 3) -> None:
-        """Contact comes back after a while."""
+        """Lose contact at the next commit and regain it after some seconds."""
         self.coordination.lose_next_commit(self.session, loss)
         loop = asyncio.get_running_loop()
         loop.call_later(seconds, self.coordination.heal, self.session)
 
 
-def with_setting(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def with_harness(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     @functools.wraps(test)
     def run(**arguments: object) -> None:
         async def prepared() -> None:
-            setting = Setting()
-            await setting.next_leader()
-            await test(setting, **arguments)
+            harness = Harness()
+            await harness.next_leader()
+            await test(harness, **arguments)
 
         run_virtual(prepared)
 
@@ -91,83 +91,83 @@ def with_setting(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
-@with_setting
-async def test_a_write_that_was_applied_though_contact_was_lost_is_recognised(setting: Setting):
+@with_harness
+async def test_a_write_that_was_applied_though_contact_was_lost_is_recognised(harness: Harness):
     """STORE-10, X-STORE-07"""
-    setting.lose_next_commit(Loss.AFTER_APPLYING)
-    assert isinstance(await setting.graphs.put(GRAPH, submitted_at=1), Stored)
-    setting.lose_next_commit(Loss.AFTER_APPLYING)
-    await setting.results.create_dirty(RESULT, DETAILS)
-    setting.lose_next_commit(Loss.AFTER_APPLYING)
-    await setting.results.mark_clean(JOB)
-    setting.lose_next_commit(Loss.AFTER_APPLYING)
-    await setting.wishes.cancel(JOB, at=1)
-    setting.lose_next_commit(Loss.AFTER_APPLYING)
-    await setting.attempts.put(ATTEMPT)
-    assert len(await setting.graphs.read_all()) == 1
-    assert await setting.results.details(JOB) == DETAILS
-    assert set(await setting.wishes.all()) == {JOB}
-    assert await setting.attempts.of_job(JOB) == [ATTEMPT]
+    harness.lose_next_commit(Loss.AFTER_APPLYING)
+    assert isinstance(await harness.graphs.put(GRAPH, submitted_at=1), Stored)
+    harness.lose_next_commit(Loss.AFTER_APPLYING)
+    await harness.results.create_dirty(RESULT, DETAILS)
+    harness.lose_next_commit(Loss.AFTER_APPLYING)
+    await harness.results.mark_clean(JOB)
+    harness.lose_next_commit(Loss.AFTER_APPLYING)
+    await harness.cancellations.cancel(JOB, at=1)
+    harness.lose_next_commit(Loss.AFTER_APPLYING)
+    await harness.attempts.put(ATTEMPT)
+    assert len(await harness.graphs.read_all()) == 1
+    assert await harness.results.details(JOB) == DETAILS
+    assert set(await harness.cancellations.all()) == {JOB}
+    assert await harness.attempts.of_job(JOB) == [ATTEMPT]
 
 
-@with_setting
-async def test_a_write_that_was_surely_not_applied_leaves_no_content(setting: Setting):
+@with_harness
+async def test_a_write_that_was_definitely_not_applied_leaves_no_content(harness: Harness):
     """The content without a pointer is deleted at once (STORE-10)."""
-    setting.lose_next_commit(Loss.BEFORE_APPLYING)
+    harness.lose_next_commit(Loss.BEFORE_APPLYING)
     with pytest.raises(CoordinatorUnavailable, match="was not written; try again"):
-        await setting.graphs.put(GRAPH, submitted_at=1)
-    setting.lose_next_commit(Loss.BEFORE_APPLYING)
+        await harness.graphs.put(GRAPH, submitted_at=1)
+    harness.lose_next_commit(Loss.BEFORE_APPLYING)
     with pytest.raises(CoordinatorUnavailable):
-        await setting.results.create_dirty(RESULT, DETAILS)
-    assert setting.storage.files == {}
-    assert await setting.graphs.read_all() == []
+        await harness.results.create_dirty(RESULT, DETAILS)
+    assert harness.storage.files == {}
+    assert await harness.graphs.read_all() == []
 
 
-@with_setting
-async def test_content_is_kept_while_its_pointer_may_exist(setting: Setting):
+@with_harness
+async def test_content_is_kept_while_its_pointer_may_exist(harness: Harness):
     """The session ended before the outcome of the write could be read (STORE-10)."""
-    setting.coordination.lose_next_commit(setting.session, Loss.AFTER_APPLYING)
-    writing = asyncio.ensure_future(setting.graphs.put(GRAPH, submitted_at=1))
+    harness.coordination.lose_next_commit(harness.session, Loss.AFTER_APPLYING)
+    writing = asyncio.ensure_future(harness.graphs.put(GRAPH, submitted_at=1))
     await asyncio.sleep(1)
-    setting.coordination.expire(setting.session)
+    harness.coordination.expire(harness.session)
     with pytest.raises(ConnectionLost):
         await writing
-    await setting.next_leader()
-    [job] = await setting.graphs.read_all()
+    await harness.next_leader()
+    [job] = await harness.graphs.read_all()
     assert isinstance(job, StoredJob)
-    assert isinstance(await setting.graphs.put(GRAPH, submitted_at=2), AlreadyAccepted)
+    assert isinstance(await harness.graphs.put(GRAPH, submitted_at=2), AlreadyAccepted)
 
 
-@with_setting
-async def test_a_full_disk_accepts_no_job(setting: Setting):
-    setting.storage.fail_next("write", errno.ENOSPC)
+@with_harness
+async def test_a_full_disk_accepts_no_job(harness: Harness):
+    harness.storage.fail_next("write", errno.ENOSPC)
     with pytest.raises(StorageUnavailable, match="disk is full"):
-        await setting.graphs.put(GRAPH, submitted_at=1)
-    assert await setting.graphs.read_all() == []
-    assert isinstance(await setting.graphs.put(GRAPH, submitted_at=1), Stored)
+        await harness.graphs.put(GRAPH, submitted_at=1)
+    assert await harness.graphs.read_all() == []
+    assert isinstance(await harness.graphs.put(GRAPH, submitted_at=1), Stored)
 
 
-@with_setting
-async def test_a_store_that_cannot_be_read_is_not_an_empty_one(setting: Setting):
-    await setting.graphs.put(GRAPH, submitted_at=1)
-    setting.storage.go_away()
+@with_harness
+async def test_a_store_that_cannot_be_read_is_not_an_empty_one(harness: Harness):
+    await harness.graphs.put(GRAPH, submitted_at=1)
+    harness.storage.go_away()
     with pytest.raises(StorageUnavailable):
-        await setting.graphs.read_all()
-    setting.storage.come_back()
-    setting.coordination.suspend(setting.session)
-    for reading in (setting.graphs.read_all(), setting.results.all(), setting.wishes.all()):
+        await harness.graphs.read_all()
+    harness.storage.come_back()
+    harness.coordination.suspend(harness.session)
+    for reading in (harness.graphs.read_all(), harness.results.all(), harness.cancellations.all()):
         with pytest.raises(CoordinatorUnavailable):
             await reading
 
 
-@with_setting
-async def test_one_file_that_cannot_be_read_harms_no_other_job(setting: Setting):
+@with_harness
+async def test_one_file_that_cannot_be_read_harms_no_other_job(harness: Harness):
     """Design invariant 7"""
-    await setting.graphs.put(GRAPH, submitted_at=1)
+    await harness.graphs.put(GRAPH, submitted_at=1)
     other = build_graph(job_id=JobId("b" * 32), name="other")
-    await setting.graphs.put(other, submitted_at=1)
-    setting.storage.fail_next("read")
-    first, second = await setting.graphs.read_all()
+    await harness.graphs.put(other, submitted_at=1)
+    harness.storage.fail_next("read")
+    first, second = await harness.graphs.read_all()
     assert "Input/output error" in getattr(first, "reason", "")
     assert isinstance(second, StoredJob)
 
@@ -180,13 +180,13 @@ def crash() -> None:
     raise Crash
 
 
-async def whole_life_of_a_job(setting: Setting) -> None:
-    """Idempotent, as recovery is: each step reads the present state first."""
-    if await setting.results.get(JOB) is None:
-        await setting.graphs.put(GRAPH, submitted_at=1)
-        await setting.wishes.cancel(JOB, at=2)
-        await setting.attempts.put(ATTEMPT)
-        await setting.outcomes.write(
+async def whole_life_of_a_job(harness: Harness) -> None:
+    """Idempotent, like recovery: each step reads the current state first."""
+    if await harness.results.get(JOB) is None:
+        await harness.graphs.put(GRAPH, submitted_at=1)
+        await harness.cancellations.cancel(JOB, at=2)
+        await harness.attempts.put(ATTEMPT)
+        await harness.outcomes.write(
             AttemptOutcome(
                 job_id=JOB,
                 region=ATTEMPT.region,
@@ -195,9 +195,9 @@ async def whole_life_of_a_job(setting: Setting) -> None:
                 at=3,
             )
         )
-        await setting.results.create_dirty(RESULT, DETAILS)
-    await setting.graphs.remove(JOB)
-    await setting.results.mark_clean(JOB)
+        await harness.results.create_dirty(RESULT, DETAILS)
+    await harness.graphs.remove(JOB)
+    await harness.results.mark_clean(JOB)
 
 
 STORES = ("attempts.", "job-graphs.", "job-results.", "outcomes.", "wishes.")
@@ -205,36 +205,36 @@ STORE_FAILPOINTS = sorted(name for name in FAILPOINTS if name.startswith(STORES)
 
 
 @pytest.mark.parametrize("name", [n for n in STORE_FAILPOINTS if "pruning" not in n])
-@with_setting
+@with_harness
 async def test_a_crash_at_any_failpoint_is_recovered_by_the_next_leader(
-    setting: Setting, name: str
+    harness: Harness, name: str
 ):
     """Design invariants 1, 2 and 6"""
     with armed(name, crash), pytest.raises(Crash):
-        await whole_life_of_a_job(setting)
-    await setting.next_leader()
-    await whole_life_of_a_job(setting)
-    record = await setting.results.get(JOB)
+        await whole_life_of_a_job(harness)
+    await harness.next_leader()
+    await whole_life_of_a_job(harness)
+    record = await harness.results.get(JOB)
     assert record is not None
     assert not record.dirty
     assert record.idempotency_key == "key"
-    assert await setting.graphs.read_all() == []
-    assert setting.coordination.all_keys() == [
+    assert await harness.graphs.read_all() == []
+    assert harness.coordination.all_keys() == [
         "epoch",
-        next(key for key in setting.coordination.all_keys() if key.startswith("idempotency/")),
+        next(key for key in harness.coordination.all_keys() if key.startswith("idempotency/")),
         f"results/{JOB}",
     ]
-    orphans = set(setting.storage.files) - {record.pointer}
-    # A content without a record is the only thing a crash may leave; the sweep removes it.
+    orphans = set(harness.storage.files) - {record.pointer}
+    # Content without a record is all that a crash may leave; the sweep removes the content.
     assert orphans == set() or name == "job-results.before-record"
 
 
 @pytest.mark.parametrize("name", [n for n in STORE_FAILPOINTS if "pruning" in n])
-@with_setting
-async def test_a_crash_while_pruning_leaves_no_partial_record(setting: Setting, name: str):
-    await whole_life_of_a_job(setting)
+@with_harness
+async def test_a_crash_while_pruning_leaves_no_partial_record(harness: Harness, name: str):
+    await whole_life_of_a_job(harness)
     with armed(name, crash), pytest.raises(Crash):
-        await setting.results.prune(5, None, 0)
-    await setting.next_leader()
-    await setting.results.prune(5, None, 0)
-    assert setting.coordination.all_keys() == ["epoch"]
+        await harness.results.prune(5, None, 0)
+    await harness.next_leader()
+    await harness.results.prune(5, None, 0)
+    assert harness.coordination.all_keys() == ["epoch"]

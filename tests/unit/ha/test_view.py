@@ -1,4 +1,4 @@
-"""What a session reads of the records of others."""
+"""A session's view of the records of other sessions."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_liveness_is_checked_once_per_session_for_all_its_keys(database: Databas
     view = View(database, sessions.is_alive, "me")
     assert set(view.watched_states(WATCH_KEYS)) == set(WATCH_KEYS)
     assert sorted(sessions.asked) == ["one", "two"]
-    # What was true then need not be true any more.
+    # An answer from before may no longer be true.
     sessions.alive.remove("two")
     with pytest.raises(DeadOwnerFound, match="two"):
         view.watched_states(WATCH_KEYS)

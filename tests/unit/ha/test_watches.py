@@ -1,4 +1,4 @@
-"""Watches by key, with any number of them."""
+"""Watches, looked up by key, with any number of them."""
 
 import pytest
 

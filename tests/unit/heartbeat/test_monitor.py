@@ -70,7 +70,7 @@ def test_a_verdict_is_final(
 
 
 @given(EVENTS)
-def test_a_target_that_is_heard_within_every_timeout_is_never_lost(
+def test_a_target_that_is_heard_from_within_every_timeout_is_never_lost(
     events: list[tuple[float, str]],
 ) -> None:
     now = 0.0
@@ -89,6 +89,6 @@ def test_a_target_that_is_heard_within_every_timeout_is_never_lost(
         ({"rpc_failure_threshold": 0}, "heartbeat.rpc-failure-threshold"),
     ],
 )
-def test_impossible_options_are_refused_with_their_key(values: dict[str, object], key: str) -> None:
+def test_invalid_options_are_refused_with_their_key(values: dict[str, object], key: str) -> None:
     with pytest.raises(InvalidOption, match=key):
         HeartbeatOptions(**values)  # type: ignore[arg-type]

@@ -291,7 +291,7 @@ async def test_a_closed_service_monitors_nothing_and_leaves_no_timer() -> None:
 
 
 @on_virtual_time
-async def test_a_listener_that_fails_is_not_swallowed() -> None:
+async def test_an_error_of_a_listener_is_not_swallowed() -> None:
     def broken(_target: str, _payload: str) -> None:
         raise ValueError("broken listener")
 

@@ -56,7 +56,7 @@ TOLD = st.lists(
 
 
 def report_all(history: CheckpointHistory, reports: list[tuple[RegionId, int] | None]) -> list[int]:
-    """Ids of the checkpoints and savepoints, in this order."""
+    """Record all reports and return the ids of their checkpoints and savepoints, in order."""
     ids: list[int] = []
     for number, each in enumerate(reports):
         if each is None:
@@ -90,7 +90,7 @@ def test_ids_under_a_new_leader_exceed_all_earlier_ids_once_all_queries_have_rep
     reports: list[tuple[RegionId, int] | None], further: int
 ):
     """Shows CKPT-10."""
-    # Batches come in order, each once: that is what one leader hears of a query that runs.
+    # One leader hears of each batch of a running query once and in order.
     in_order: list[tuple[RegionId, int] | None] = []
     batches = {A: 0, B: 0}
     for each in reports:

@@ -17,7 +17,7 @@ RECORD = FailureRecord(
 )
 
 
-class Giving:
+class FixedEnricher:
     def __init__(self, keys: set[str], answer: Mapping[str, str]) -> None:
         self.keys = frozenset(keys)
         self.answer = answer
@@ -26,14 +26,14 @@ class Giving:
         return self.answer
 
 
-class Raising:
+class RaisingEnricher:
     keys = frozenset({"a"})
 
     def labels(self, record: FailureRecord) -> Mapping[str, str]:
         raise LookupError("broken plug-in")
 
 
-class Hanging:
+class HangingEnricher:
     keys = frozenset({"a"})
 
     def __init__(self) -> None:
@@ -46,27 +46,27 @@ class Hanging:
 
 async def test_labels_of_several_plugins_are_merged() -> None:
     """Shows FAIL-11."""
-    plugins = {"one": Giving({"a"}, {"a": "1"}), "two": Giving({"b"}, {"b": "2"})}
+    plugins = {"one": FixedEnricher({"a"}, {"a": "1"}), "two": FixedEnricher({"b"}, {"b": "2"})}
     assert await Enrichers(plugins=plugins).plugin_labels(RECORD) == {"a": "1", "b": "2"}
 
 
 async def test_undeclared_duplicate_and_failed_labels_are_dropped() -> None:
     """Shows FAIL-12."""
     plugins = {
-        "raising": Raising(),
-        "good": Giving({"a"}, {"a": "1"}),
-        "undeclared": Giving({"b"}, {"c": "3"}),
-        "clashing": Giving({"a", "d"}, {"a": "9", "d": "4"}),
-        "over the built-in": Giving({"cause"}, {"cause": "mine"}),
-        "no text": Giving({"e"}, {"e": 5}),  # type: ignore[dict-item]
+        "raising": RaisingEnricher(),
+        "good": FixedEnricher({"a"}, {"a": "1"}),
+        "undeclared": FixedEnricher({"b"}, {"c": "3"}),
+        "clashing": FixedEnricher({"a", "d"}, {"a": "9", "d": "4"}),
+        "over the built-in": FixedEnricher({"cause"}, {"cause": "mine"}),
+        "no text": FixedEnricher({"e"}, {"e": 5}),  # type: ignore[dict-item]
     }
     assert await Enrichers(plugins=plugins).plugin_labels(RECORD) == {"a": "1"}
 
 
-async def test_a_hanging_plugin_costs_its_labels_and_no_more_than_the_timeout() -> None:
+async def test_a_hanging_plugin_loses_its_labels_and_costs_at_most_the_timeout() -> None:
     """Shows FAIL-12."""
-    hanging = Hanging()
-    plugins = {"good": Giving({"b"}, {"b": "1"}), "hanging": hanging}
+    hanging = HangingEnricher()
+    plugins = {"good": FixedEnricher({"b"}, {"b": "1"}), "hanging": hanging}
     try:
         labels = await Enrichers(plugins=plugins, timeout=timedelta(milliseconds=50)).plugin_labels(
             RECORD
@@ -104,11 +104,11 @@ def test_only_named_plugins_that_can_be_loaded_are_used(monkeypatch: pytest.Monk
 def _module() -> object:
     class Module:
         @staticmethod
-        def good() -> Giving:
-            return Giving({"team"}, {"team": "ingest"})
+        def good() -> FixedEnricher:
+            return FixedEnricher({"team"}, {"team": "ingest"})
 
         @staticmethod
-        def bad() -> Giving:
+        def bad() -> FixedEnricher:
             raise ImportError("its library is missing")
 
     return Module

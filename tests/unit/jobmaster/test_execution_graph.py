@@ -199,7 +199,7 @@ def test_nothing_leaves_a_terminal_status() -> None:
     st.booleans(),
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5)), max_size=40),
 )
-def test_whatever_happens_the_invariants_hold(
+def test_the_invariants_hold_under_random_events(
     sinks: int, streaming: bool, materialized: bool, full: bool, events: list[tuple[int, int]]
 ) -> None:
     policy = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=0)
@@ -210,9 +210,9 @@ def test_whatever_happens_the_invariants_hold(
     )
     job = execution(graph, policy, full_fail_over=full)
     world = _World(job)
-    world.note(job.start({}, cancel_wanted=False, now=1))
+    world.record(job.start({}, cancel_wanted=False, now=1))
     for now, (kind, number) in enumerate(events, start=2):
-        world.happen(kind, number, now)
+        world.apply_event(kind, number, now)
         world.check()
     world.run_to_the_end(len(events) + 3)
     assert job.status.globally_terminal
@@ -235,7 +235,7 @@ class _World:
         self.cancelled = False
         self.slots = 0
 
-    def note(self, commands: list[Command]) -> None:
+    def record(self, commands: list[Command]) -> None:
         for command in commands:
             match command:
                 case Deploy():
@@ -250,12 +250,12 @@ class _World:
                 case CancelAttempt() | ReleaseSlots():
                     pass
 
-    def happen(self, kind: int, number: int, now: int) -> None:
+    def apply_event(self, kind: int, number: int, now: int) -> None:
         deploy = list(self.running.values())[number] if number < len(self.running) else None
         match kind:
             case 0:
                 self.slots += 1
-                self.note(self.job.slots_offered([slot(self.slots)], now)[1])
+                self.record(self.job.slots_offered([slot(self.slots)], now)[1])
             case 1 if deploy:
                 self.end(deploy, ExecutionState.FINISHED, None, now)
             case 2 if deploy:
@@ -264,26 +264,26 @@ class _World:
                 self.job.attempt_changed(deploy.attempt, ExecutionState.RUNNING, now)
             case 4 if self.restarts:
                 restart = self.restarts.pop(0)
-                self.note(self.job.restart_due(restart.region, restart.attempt, now))
+                self.record(self.job.restart_due(restart.region, restart.attempt, now))
             case 5 if deploy:
                 lost = [d for d in self.running.values() if d.slot.instance == deploy.slot.instance]
                 for each in lost:
                     del self.running[each.attempt]
-                self.note(executor_lost(self.job, deploy.slot.instance, now))
+                self.record(executor_lost(self.job, deploy.slot.instance, now))
             case 6 if number == 5 and not self.job.status.terminal:
                 self.cancelled = self.job.status is not JobStatus.FAILING
-                self.note(self.job.cancel(now))
+                self.record(self.job.cancel(now))
                 self.cancelled = True
             case 7 if deploy:
                 self.lose_result(deploy, now)
             case 8 if deploy:
                 del self.running[deploy.attempt]
-                self.note(self.job.attempt_interrupted(deploy.attempt, BOOM, now))
+                self.record(self.job.attempt_interrupted(deploy.attempt, BOOM, now))
             case _:
                 pass
 
     def lose_result(self, deploy: Deploy, now: int) -> None:
-        """It finds the result damaged that it reads: the only reason to run a region again."""
+        """The attempt finds its input damaged, the only reason to run a finished region again."""
         if RegionId("numbers") in self.job.runs[deploy.region].region.reads:
             self.is_finished.discard(RegionId("numbers"))
         damaged = Failure(error="ResultDamaged", message="x", labels={DAMAGED_RESULT: "numbers"})
@@ -294,7 +294,7 @@ class _World:
         run = self.job.runs[deploy.region]
         if state is ExecutionState.FINISHED and run.current.state is not ExecutionState.CANCELING:
             self.is_finished.add(deploy.region)
-        self.note(self.job.attempt_ended(ended(deploy, state, failure), now)[1])
+        self.record(self.job.attempt_ended(ended(deploy, state, failure), now)[1])
 
     def check(self) -> None:
         deployed = {run.current.id for run in self.job.runs if run.current.is_deployed}
@@ -304,9 +304,9 @@ class _World:
         for _ in range(50):
             if self.job.status.globally_terminal:
                 return
-            self.happen(4, 0, now)
+            self.apply_event(4, 0, now)
             for _ in range(5):
-                self.happen(0, 0, now)
+                self.apply_event(0, 0, now)
             for deploy in list(self.running.values()):
                 self.end(deploy, ExecutionState.FINISHED, None, now)
 

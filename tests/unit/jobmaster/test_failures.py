@@ -32,7 +32,7 @@ def test_a_damaged_result_is_recomputed_and_its_readers_restart() -> None:
     assert restart.region == "numbers"
     assert CancelAttempt(two.id, two.slot) in commands
     job.attempt_ended(two.failed_outcome(job.job_id, BOOM, 7), 7)
-    assert len(job.failures) == 1, "who was cancelled to be restarted has not failed"
+    assert len(job.failures) == 1, "an attempt cancelled for a restart has not failed"
     [again] = deployments(job.restart_due(restart.region, restart.attempt, 8))
     assert (again.region, again.number) == ("numbers", 1)
     _, commands = job.attempt_ended(ended(again, ExecutionState.FINISHED), 9)

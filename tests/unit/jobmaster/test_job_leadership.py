@@ -1,4 +1,4 @@
-"""The leadership of one job: the lifetime of its master, and who finds it."""
+"""The leadership of one job: the lifetime of its master and of the master's address."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ class World:
             scope.spawn("election", self.election.run())
             yield
 
-    def job(self) -> "LeftJob":
+    def job(self) -> "ClosedJob":
         services = JobMasterServices(
             rpc=self.rpc,
             ids=self.ids,
@@ -67,7 +67,7 @@ class World:
             heartbeat=HEARTBEAT,
         )
         to_run = JobToRun(graph=graph_of("out"), submitted_at=0)
-        return LeftJob(
+        return ClosedJob(
             running_job(to_run, services, election=self.election, storage=MemoryStorage())
         )
 
@@ -85,8 +85,8 @@ class World:
         await asyncio.sleep(2)
 
 
-class LeftJob:
-    """A running job that is closed before its end, as by a dispatcher that closes."""
+class ClosedJob:
+    """A running job that is closed before its end, like by a dispatcher that closes."""
 
     def __init__(self, context: AbstractAsyncContextManager[RunningJob]) -> None:
         self._context = context
@@ -96,7 +96,7 @@ class LeftJob:
         return await self._stack.enter_async_context(self._context)
 
     async def __aexit__(self, *error: object) -> None:
-        # Cancelled, since the body of a running job is left in no other way before its end.
+        # Only a cancellation leaves the body of a running job before its end.
         with contextlib.suppress(asyncio.CancelledError):
             await self._stack.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
 
@@ -104,7 +104,7 @@ class LeftJob:
 def test_a_job_gets_its_own_master_under_each_leadership() -> None:
     """The master is found under the session that leads and under no other (JMR-01, LEAD-21)."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.leading(), world.job() as job:
             await asyncio.sleep(1)
@@ -118,7 +118,7 @@ def test_a_job_gets_its_own_master_under_each_leadership() -> None:
             assert second.token.session != first.token.session
             assert job.details().status is JobStatus.RUNNING
 
-    run_virtual(story)
+    run_virtual(scenario)
 
 
 def test_a_log_line_of_a_job_master_carries_its_job_and_epoch(
@@ -130,12 +130,12 @@ def test_a_log_line_of_a_job_master_carries_its_job_and_epoch(
     handler.setFormatter(TextFormatter())
     monkeypatch.setattr(logging.getLogger("stoker.jobmaster"), "handlers", [handler])
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.leading(), world.job():
             await asyncio.sleep(1)
 
-    run_virtual(story)
+    run_virtual(scenario)
     lines = written.getvalue().splitlines()
     assert lines
     for line in lines:
@@ -152,7 +152,7 @@ def test_a_call_to_a_job_master_is_logged_with_its_job_and_epoch(
 
     monkeypatch.setattr(JobMaster, "heartbeat_from_resource_manager", heartbeat)
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.leading(), world.job():
             await asyncio.sleep(1)
@@ -161,14 +161,14 @@ def test_a_call_to_a_job_master_is_logged_with_its_job_and_epoch(
             master = await world.gateway(leader)
             await master.heartbeat_from_resource_manager()
 
-    run_virtual(story)
+    run_virtual(scenario)
     assert carried == [{"component": "jobmaster", "epoch": 0, "job": JOB}]
 
 
 def test_a_gateway_to_a_previous_leadership_is_refused() -> None:
     """Shows JMR-11."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.leading(), world.job():
             await asyncio.sleep(1)
@@ -185,13 +185,13 @@ def test_a_gateway_to_a_previous_leadership_is_refused() -> None:
             new = await world.gateway(leader)
             await new.heartbeat_from_resource_manager()
 
-    run_virtual(story)
+    run_virtual(scenario)
 
 
 def test_closing_a_running_job_suspends_it_and_stops_its_master() -> None:
     """Shows JMR-05, JMR-03 and JM-12."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.leading():
             async with world.job() as job:
@@ -199,19 +199,19 @@ def test_closing_a_running_job_suspends_it_and_stops_its_master() -> None:
                 leader = await world.published()
                 assert leader is not None
                 ended = asyncio.ensure_future(job.wait_for_end())
-            assert not ended.done(), "no end was decided, so none can be recorded"
+            assert not ended.done(), "the job has not ended, so no end is recorded"
             assert await world.published() is None
             with pytest.raises(StokerError):
                 await world.gateway(leader)
             ended.cancel()
 
-    run_virtual(story)
+    run_virtual(scenario)
 
 
 def test_without_leadership_a_job_has_no_master_and_is_initializing() -> None:
-    """A cancellation stays requested, because it is on record (JMR-08, JMR-09)."""
+    """A requested cancellation remains, because it is recorded (JMR-08, JMR-09)."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.job() as job:
             await asyncio.sleep(5)
@@ -222,7 +222,7 @@ def test_without_leadership_a_job_has_no_master_and_is_initializing() -> None:
             assert job.details().status is JobStatus.CANCELLING
             assert await world.published() is None
 
-    run_virtual(story)
+    run_virtual(scenario)
 
 
 def test_a_job_whose_master_cannot_be_created_fails_with_the_reason(
@@ -235,7 +235,7 @@ def test_a_job_whose_master_cannot_be_created_fails_with_the_reason(
 
     monkeypatch.setattr(run, "ExecutionGraph", refuse)
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.leading(), world.job() as job:
             async with asyncio.timeout(10):
@@ -246,7 +246,7 @@ def test_a_job_whose_master_cannot_be_created_fails_with_the_reason(
             assert [record.failure for record in end.details.failures] == [end.failure]
             assert await world.published() is None
 
-    run_virtual(story)
+    run_virtual(scenario)
 
 
 def test_a_job_that_has_ended_gets_no_new_master(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_a_job_that_has_ended_gets_no_new_master(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(run, "ExecutionGraph", note)
 
-    async def story() -> None:
+    async def scenario() -> None:
         world = World()
         async with world.leading(), world.job() as job:
             await asyncio.sleep(1)
@@ -273,4 +273,4 @@ def test_a_job_that_has_ended_gets_no_new_master(monkeypatch: pytest.MonkeyPatch
             assert len(made) == 1
             assert (await job.wait_for_end()) is end
 
-    run_virtual(story)
+    run_virtual(scenario)

@@ -19,11 +19,11 @@ from stoker.ha.coordinator import Create
 from stoker.ha.publication import LeaderPublication
 from stoker.jobmaster.resource_manager_link import keep_registered
 from unit.fake_parts import FakeManager
-from unit.jobmaster.stage import SLOT, Stage, play
+from unit.jobmaster.harness import SLOT, Harness, run_scenario
 
 
 class RecordingManager(FakeManager):
-    """Refuses declarations until `refusals` has counted down."""
+    """Refuses the first `refusals` declarations and records the others."""
 
     def __init__(self, token: FencingToken, refusals: int = 0) -> None:
         super().__init__(token)
@@ -43,65 +43,65 @@ class RecordingManager(FakeManager):
 
 
 @asynccontextmanager
-async def manager_of(stage: Stage, refusals: int = 0) -> AsyncIterator[RecordingManager]:
+async def manager_of(harness: Harness, refusals: int = 0) -> AsyncIterator[RecordingManager]:
     """A resource manager that leads in the same process, under the same grant."""
-    grant = stage.job.leadership.grant
-    await stage.coordinator.commit([Create(keys.ELECTION, b"somebody", ephemeral=True)])
-    token = FencingToken(epoch=grant.epoch, session=stage.ids.session())
+    grant = harness.job.leadership.grant
+    await harness.coordinator.commit([Create(keys.ELECTION, b"somebody", ephemeral=True)])
+    token = FencingToken(epoch=grant.epoch, session=harness.ids.session())
     manager = RecordingManager(token, refusals)
-    async with stage.network.service("manager").running(manager) as address:
+    async with harness.network.service("manager").running(manager) as address:
         await LeaderPublication(grant, "resource_manager", token).publish(address)
         yield manager
 
 
-def attend(stage: Stage) -> None:
-    stage.job.scope.spawn("retrieval", stage.retrieval.run())
-    stage.job.scope.spawn("link", keep_registered(stage.job, stage.address))
+def start_link(harness: Harness) -> None:
+    harness.job.scope.spawn("retrieval", harness.retrieval.run())
+    harness.job.scope.spawn("link", keep_registered(harness.job, harness.address))
 
 
 def test_requirements_are_declared_in_full_once_a_resource_manager_leads() -> None:
     """Each change declares all that the job needs and holds (POOL-01, POOL-03, JM-01)."""
 
-    async def story(stage: Stage) -> None:
-        attend(stage)
+    async def scenario(harness: Harness) -> None:
+        start_link(harness)
         await asyncio.sleep(10)
-        async with manager_of(stage) as manager:
+        async with manager_of(harness) as manager:
             await asyncio.sleep(1)
             assert manager.declared == [(1, 0)]
-            await stage.admit()
+            await harness.admit()
             await asyncio.sleep(1)
             assert manager.declared[-1] == (1, 1)
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_failed_declaration_is_repeated_with_the_current_requirements() -> None:
     """Shows POOL-02."""
 
-    async def story(stage: Stage) -> None:
-        attend(stage)
-        async with manager_of(stage, refusals=3) as manager:
+    async def scenario(harness: Harness) -> None:
+        start_link(harness)
+        async with manager_of(harness, refusals=3) as manager:
             await asyncio.sleep(1)
             assert manager.declared == []
-            await stage.admit()
+            await harness.admit()
             await asyncio.sleep(5)
             assert manager.refusals == 0
             assert set(manager.declared) == {(1, 1)}
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_slots_that_are_offered_while_no_resource_manager_leads_are_used() -> None:
     """Shows POOL-08."""
 
-    async def story(stage: Stage) -> None:
-        attempt = await stage.deploy()
-        running = stage.job.graph.attempt(attempt)
+    async def scenario(harness: Harness) -> None:
+        attempt = await harness.deploy()
+        running = harness.job.graph.attempt(attempt)
         assert running is not None
         assert running.state is ExecutionState.DEPLOYING
         assert running.slot is not None
         assert running.slot.allocation == SLOT
-        surplus = await stage.master.offer_slots(InstanceId("life-1"), (AllocationId("other"),))
-        assert surplus == (), "and what is not needed is declined"
+        surplus = await harness.master.offer_slots(InstanceId("life-1"), (AllocationId("other"),))
+        assert surplus == (), "a slot that is not needed is declined"
 
-    play(story)
+    run_scenario(scenario)

@@ -19,10 +19,10 @@ from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 from unit.jobmaster.graphs import graph_of
 
 
-def test_a_master_knows_its_previous_attempts_before_anyone_can_find_it() -> None:
+def test_a_master_knows_its_previous_attempts_before_its_address_is_published() -> None:
     """The attempts of a task executor that registers at once must not count as unknown."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         ids = Ids(random.Random(1))
         session = MemoryCoordination().session()
         runner = JobMasterRunner(
@@ -41,19 +41,19 @@ def test_a_master_knows_its_previous_attempts_before_anyone_can_find_it() -> Non
         seen: list[JobStatus] = []
         published = asyncio.Event()
 
-        class Noting(LeaderPublication):
+        class RecordingPublication(LeaderPublication):
             async def publish(self, address: str) -> None:
                 seen.append(runner.details().status)
                 published.set()
 
         leadership = await seize_leadership(session, component="job", ids=ids)
-        noting = Noting(leadership.grant, "job", leadership.token)
+        publication = RecordingPublication(leadership.grant, "job", leadership.token)
         leading = asyncio.create_task(
-            runner.lead(dataclasses.replace(leadership, publication=noting))
+            runner.lead(dataclasses.replace(leadership, publication=publication))
         )
         await published.wait()
         leading.cancel()
         await asyncio.gather(leading, return_exceptions=True)
         assert seen == [JobStatus.RUNNING]
 
-    run_virtual(story)
+    run_virtual(scenario)

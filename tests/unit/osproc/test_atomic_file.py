@@ -45,7 +45,7 @@ def test_a_file_that_only_its_owner_may_read_is_never_readable_for_others(tmp_pa
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_a_crash_left_of_a_write_is_replaced(tmp_path: Path) -> None:
+def test_the_temporary_file_of_a_crashed_write_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "file"
 
     def crash() -> None:
@@ -59,7 +59,7 @@ def test_what_a_crash_left_of_a_write_is_replaced(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_many_writers_have_a_temporary_file_each(tmp_path: Path) -> None:
+def test_concurrent_writers_have_separate_temporary_files(tmp_path: Path) -> None:
     path = tmp_path / "file"
 
     def write_meanwhile() -> None:

@@ -18,7 +18,7 @@ from stoker.osproc.captured_output import BoundedLog, LogPump, PipeReader, last_
 
 @asynccontextmanager
 async def pumped(log: Path, limit: int = 1 << 20) -> AsyncIterator[tuple[LogPump, IO[bytes]]]:
-    """A pump, and the end of the pipe for the process."""
+    """A pump, and the end of the pipe to which the process writes."""
     reading, writing = os.pipe()
     pump = LogPump(PipeReader(reading), log, limit)
     with os.fdopen(writing, "wb", 0) as process:
@@ -70,23 +70,23 @@ async def test_a_flush_writes_the_end_of_output_that_is_too_long(
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_flush_is_possible_at_every_moment_of_the_process_end(
+def test_a_flush_is_possible_at_any_moment_while_the_process_ends(
     tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     """The pipe is closed some turns of the loop before the log is."""
 
-    async def ask_at_every_turn() -> None:
+    async def flush_at_every_turn() -> None:
         async with pumped(tmp_path / "log") as (pump, process):
             process.write(b"last words")
             process.close()
-            questions = []
-            while len(questions) < 20:
-                questions.append(asyncio.create_task(pump.flush_log()))
+            flushes = []
+            while len(flushes) < 20:
+                flushes.append(asyncio.create_task(pump.flush_log()))
                 await asyncio.sleep(0)
-            await asyncio.gather(*questions)
+            await asyncio.gather(*flushes)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(ask_at_every_turn())
+        runner.run(flush_at_every_turn())
     assert (tmp_path / "log").read_bytes() == b"last words"
 
 
@@ -96,7 +96,7 @@ def test_no_descriptor_is_left_for_the_garbage_collector(
 ) -> None:
     """The garbage collector might close a descriptor that is already reused."""
 
-    async def many() -> set[str]:
+    async def run_many() -> set[str]:
         before = set(os.listdir("/proc/self/fd"))
         for number in range(30):
             async with pumped(tmp_path / str(number)) as (_, process):
@@ -106,9 +106,9 @@ def test_no_descriptor_is_left_for_the_garbage_collector(
     gc.disable()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            # The loop opens descriptors of its own in the first run.
-            runner.run(many())
-            assert runner.run(many()) == set()
+            # The first run opens descriptors of the loop itself.
+            runner.run(run_many())
+            assert runner.run(run_many()) == set()
     finally:
         gc.enable()
 
@@ -117,10 +117,10 @@ def test_no_descriptor_is_left_for_the_garbage_collector(
 def test_the_descriptor_of_a_closed_pipe_may_be_reused(
     tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with pumped(tmp_path / "log"):
             pass
-        # Takes the number that has just become free.
+        # The new pipe gets the descriptor number that has just become free.
         with (tmp_path / "other").open("wb", buffering=0) as other:
             gc.collect()
             for _ in range(5):
@@ -128,7 +128,7 @@ def test_the_descriptor_of_a_closed_pipe_may_be_reused(
             other.write(b"still open")
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(story())
+        runner.run(scenario())
 
 
 writes = st.lists(st.binary(max_size=50), max_size=30)

@@ -29,5 +29,5 @@ def test_a_process_that_died_with_its_parent_says_how_the_parent_ended() -> None
     assert ended.describe() == "killed because its parent process ended (exit code 1)"
 
 
-def test_an_explanation_says_more_than_the_code() -> None:
+def test_an_explanation_replaces_the_exit_code() -> None:
     assert ProcessExit(code=52, explanation="out of memory").describe() == "out of memory"

@@ -66,7 +66,7 @@ def test_a_process_started_just_before_the_kill_is_found_too(
     kill_really = os.kill
 
     def kill(pid: int, number: int) -> None:
-        """The first process that is killed starts another one and is gone at once."""
+        """Kill a process; the first one starts another process just before it dies."""
         if len(started) == 1:
             started.append(_begin(mark))
         kill_really(pid, number)
@@ -86,9 +86,9 @@ def _begin(mark: str) -> subprocess.Popen[bytes]:
 
 
 def test_a_process_that_is_gone_has_no_facts() -> None:
-    nobody = 2**22 + 1
-    assert start_time(nobody) is None
-    assert (own_bytes(nobody), resident_bytes(nobody)) == (0, 0)
-    assert (children_of(nobody), descendants_of(nobody)) == ([], [])
-    assert environment_of(nobody) == b""
-    assert not is_about_to_begin(nobody)
+    unused_pid = 2**22 + 1
+    assert start_time(unused_pid) is None
+    assert (own_bytes(unused_pid), resident_bytes(unused_pid)) == (0, 0)
+    assert (children_of(unused_pid), descendants_of(unused_pid)) == ([], [])
+    assert environment_of(unused_pid) == b""
+    assert not is_about_to_begin(unused_pid)

@@ -11,7 +11,7 @@ from stoker.osproc import process_tree
 from stoker.osproc.process_tree import children_of, program_of
 
 
-def test_a_thread_that_ends_meanwhile_does_not_hide_children_of_other_threads(
+def test_a_thread_that_ends_during_the_read_does_not_hide_children_of_other_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads = os.listdir("/proc/self/task")

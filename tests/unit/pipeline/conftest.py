@@ -10,7 +10,7 @@ WriteFile = Callable[[str, str], Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteFile:
-    """Writes a file of a job and returns its path."""
+    """A function that writes a file of a job and returns the path."""
 
     def write_file(name: str, text: str) -> Path:
         path = tmp_path / name
@@ -22,7 +22,7 @@ def write(tmp_path: Path) -> WriteFile:
 
 @pytest.fixture
 def refusal() -> Callable[[Callable[[], object]], str]:
-    """The message with which something is refused."""
+    """A function that returns the message with which an action is refused."""
 
     def message_of(action: Callable[[], object]) -> str:
         with pytest.raises(InvalidInput) as refused:

@@ -59,9 +59,9 @@ def test_a_wheel_for_another_platform_is_refused(
     name: str, tmp_path: Path, refusal: Refusal
 ) -> None:
     make_wheel(tmp_path / name)
-    told = refusal(lambda: job(wheels=[name]).build(base_directory=tmp_path))
-    assert "the wheel is for another platform or Python: " in told
-    assert "or one that ends in -none-any.whl" in told
+    message = refusal(lambda: job(wheels=[name]).build(base_directory=tmp_path))
+    assert "the wheel is for another platform or Python: " in message
+    assert "or one that ends in -none-any.whl" in message
 
 
 def test_a_wheel_for_this_platform_is_accepted(tmp_path: Path) -> None:
@@ -87,12 +87,12 @@ def test_a_corrupt_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
 
 def test_a_zip_that_is_not_a_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
     wheel = make_wheel(tmp_path / "example-1.0-py3-none-any.whl", metadata="README")
-    told = refusal(lambda: job(wheels=[wheel.name]).build(base_directory=tmp_path))
-    assert "the file is a zip, but not a wheel: it has no METADATA" in told
+    message = refusal(lambda: job(wheels=[wheel.name]).build(base_directory=tmp_path))
+    assert "the file is a zip, but not a wheel: it has no METADATA" in message
 
 
 @pytest.mark.parametrize(
-    ("artifacts", "told"),
+    ("artifacts", "message"),
     [
         ({"wheels": ["example.whl"]}, "this is not the name of a wheel"),
         ({"python_files": ["none.py"]}, "none.py': there is no such file (correct the path)"),
@@ -103,7 +103,7 @@ def test_a_zip_that_is_not_a_wheel_is_refused(tmp_path: Path, refusal: Refusal) 
 )
 def test_an_unusable_file_is_refused(
     artifacts: dict[str, list[str]],
-    told: str,
+    message: str,
     write: WriteFile,
     tmp_path: Path,
     refusal: Refusal,
@@ -111,4 +111,4 @@ def test_an_unusable_file_is_refused(
     (tmp_path / "folder").mkdir()
     write("example.whl", "")
     write("folder/example.whl", "")
-    assert told in refusal(lambda: job(**artifacts).build(base_directory=tmp_path))
+    assert message in refusal(lambda: job(**artifacts).build(base_directory=tmp_path))

@@ -36,7 +36,7 @@ def draft(text: str) -> JobDraft:
     )
 
 
-def test_python_and_yaml_say_the_same(tmp_path: Any) -> None:
+def test_python_and_yaml_give_the_same_demands(tmp_path: Any) -> None:
     graph = pipeline(
         queue="nightly", priority=3, slots=2, resources={"cores": 0.5, "memory": "2 gb"}
     ).build()
@@ -58,7 +58,7 @@ def test_a_job_without_demands_has_the_default_queue_and_no_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"priority": "high"}, "whole number"),
         ({"slots": 1.5}, "whole number"),
@@ -70,8 +70,8 @@ def test_a_job_without_demands_has_the_default_queue_and_no_limits() -> None:
         ({"priority": 5000}, "from -1000 to 1000"),
     ],
 )
-def test_faults_say_what_is_wrong_and_what_to_write(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidJobGraph, match=told):
+def test_faults_say_what_is_wrong_and_what_to_write(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=message):
         pipeline(**wrong).build()
 
 

@@ -53,9 +53,9 @@ def test_a_captured_connection_is_named_in_the_refusal(refusal: Refusal) -> None
     def load(spark: Any) -> Any:
         return connection.execute("SELECT 1")
 
-    told = refusal(job_with(load).build)
+    message = refusal(job_with(load).build)
     connection.close()
-    assert told == (
+    assert message == (
         "the job cannot be accepted: source 'raw': function 'load' cannot be serialized: it "
         "captures 'connection', which is a sqlite3.Connection (open it inside the function)"
     )
@@ -65,8 +65,8 @@ def test_a_captured_object_is_found_through_helper_functions(refusal: Refusal) -
     def load(spark: Any) -> Any:
         return [through_a_helper() for _ in range(2)]
 
-    told = refusal(job_with(load).build)
-    assert "it captures 'through_a_helper.LOCK', which is a _thread.lock" in told
+    message = refusal(job_with(load).build)
+    assert "it captures 'through_a_helper.LOCK', which is a _thread.lock" in message
 
 
 def test_a_captured_session_should_be_a_parameter(refusal: Refusal) -> None:
@@ -80,8 +80,8 @@ def test_a_captured_session_should_be_a_parameter(refusal: Refusal) -> None:
     def load() -> Any:
         return session
 
-    told = refusal(job_with(load).build)
-    assert "take the session as the parameter 'spark'" in told
+    message = refusal(job_with(load).build)
+    assert "take the session as the parameter 'spark'" in message
 
 
 def test_a_function_of_a_job_loads_where_the_job_is_not_installed(
@@ -215,16 +215,16 @@ def test_the_function_of_a_sink_carries_its_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (lambda df, spark: df, "use df.sparkSession instead"),
         (lambda params, df: df, "'params' is not its last parameter (write it last)"),
     ],
 )
 def test_a_sink_function_with_parameters_that_spark_does_not_pass_is_refused(
-    function: Callable[..., Any], told: str, refusal: Refusal
+    function: Callable[..., Any], message: str, refusal: Refusal
 ) -> None:
-    assert told in refusal(lambda: Pipeline("p").sink("raw", name="tell")(function))
+    assert message in refusal(lambda: Pipeline("p").sink("raw", name="tell")(function))
 
 
 def test_a_job_without_functions_has_no_environment() -> None:
@@ -240,9 +240,9 @@ def test_a_function_that_captures_large_data_is_too_large(refusal: Refusal) -> N
     def load(spark: Any) -> Any:
         return table
 
-    told = refusal(job_with(load).build)
-    assert "the largest part is source 'raw' with 12.0 MiB" in told
-    assert "add it as an artifact" in told
+    message = refusal(job_with(load).build)
+    assert "the largest part is source 'raw' with 12.0 MiB" in message
+    assert "add it as an artifact" in message
 
 
 def test_installed_functions_travel_by_reference() -> None:
@@ -268,16 +268,16 @@ def test_plain_captured_values_travel(value: object) -> None:
     assert pickle.loads(payload_of(job_with(load).build(), "raw"))() == value
 
 
-class GivesWay:
+class YieldsToThreads:
     """Lets other threads run while it is pickled."""
 
-    def __reduce__(self) -> tuple[type["GivesWay"], tuple[()]]:
+    def __reduce__(self) -> tuple[type["YieldsToThreads"], tuple[()]]:
         time.sleep(0)
-        return GivesWay, ()
+        return YieldsToThreads, ()
 
 
 def test_threads_that_build_at_the_same_time_all_send_their_code_along() -> None:
-    captured = [GivesWay() for _ in range(20)]
+    captured = [YieldsToThreads() for _ in range(20)]
 
     def load(spark: Any) -> Any:
         return rows_of_nothing(spark) if captured else None
@@ -297,7 +297,7 @@ def test_threads_that_build_at_the_same_time_all_send_their_code_along() -> None
 
 
 def test_a_module_that_is_loaded_under_two_names_travels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """multiprocessing does so with the main module of a program."""
+    """multiprocessing loads the main module of a program under a second name."""
     beside = ModuleType("beside")
     beside.__file__ = str(Path(__file__).with_name("beside.py"))
     for name in ("beside", "__mp_main__"):

@@ -57,7 +57,7 @@ def test_configuration_from_outside_overrides_that_of_the_file(write: WriteFile)
     assert job.graph.configuration == {"k": "3", "l": "2"}
 
 
-def test_a_file_sees_its_arguments_and_leaves_nothing_behind(write: WriteFile) -> None:
+def test_a_file_sees_its_arguments_and_leaves_no_trace_in_sys(write: WriteFile) -> None:
     text = HEAD + "import sys\nname = sys.argv[1]\n" + BODY.format("p").replace("'p-job'", "name")
     path, argv, modules = list(sys.path), list(sys.argv), set(sys.modules)
     assert load_job(write("job.py", text), JobSettings(arguments=["hello"])).graph.name == "hello"
@@ -92,15 +92,15 @@ def test_a_directory_is_not_a_job(tmp_path: Path, refusal: Refusal) -> None:
 
 
 def test_an_unknown_suffix_is_refused(write: WriteFile, refusal: Refusal) -> None:
-    told = refusal(lambda: load_job(write("job.txt", "")))
-    assert "a job is a .py, .yml, .yaml or .sql file, and this is none of them" in told
+    message = refusal(lambda: load_job(write("job.txt", "")))
+    assert "a job is a .py, .yml, .yaml or .sql file, and this is none of them" in message
 
 
 def test_an_unreadable_file_is_refused(tmp_path: Path, refusal: Refusal) -> None:
     path = tmp_path / "job.py"
     path.symlink_to(path)
-    told = refusal(lambda: load_job(path))
-    assert "job.py: it cannot be read: Too many levels of symbolic links" in told
+    message = refusal(lambda: load_job(path))
+    assert "job.py: it cannot be read: Too many levels of symbolic links" in message
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path, refusal: Refusal) -> None:
@@ -114,30 +114,32 @@ def test_a_file_that_raises_on_import_shows_the_users_lines_only(write: WriteFil
     job = write("job.py", "from maths import half\n\nhalf(0)\n")
     with pytest.raises(InvalidInput) as refused:
         load_job(job, AS_PIPELINE)
-    told = str(refused.value)
-    assert told.startswith("job.py line 3: the file raised ZeroDivisionError: division by zero\n")
-    assert "maths.py" in told
-    assert "return 1 / x" in told
-    assert "python_job.py" not in told
+    message = str(refused.value)
+    assert message.startswith(
+        "job.py line 3: the file raised ZeroDivisionError: division by zero\n"
+    )
+    assert "maths.py" in message
+    assert "return 1 / x" in message
+    assert "python_job.py" not in message
     assert refused.value.facts["line"] == 3
 
 
 def test_a_missing_module_is_reported_with_its_line(write: WriteFile, refusal: Refusal) -> None:
-    told = refusal(lambda: load_job(write("job.py", "\nimport no_such_thing\n"), AS_PIPELINE))
-    assert "job.py line 2: the file raised ModuleNotFoundError: No module named" in told
+    message = refusal(lambda: load_job(write("job.py", "\nimport no_such_thing\n"), AS_PIPELINE))
+    assert "job.py line 2: the file raised ModuleNotFoundError: No module named" in message
 
 
 def test_a_syntax_error_is_reported_with_line_and_column(
     write: WriteFile, refusal: Refusal
 ) -> None:
-    told = refusal(lambda: load_job(write("job.py", "x = 1\nfor = 2\n")))
-    assert told.startswith("job.py line 2 column 5: this is not Python 3.")
-    assert told.endswith("(in: for = 2)")
+    message = refusal(lambda: load_job(write("job.py", "x = 1\nfor = 2\n")))
+    assert message.startswith("job.py line 2 column 5: this is not Python 3.")
+    assert message.endswith("(in: for = 2)")
 
 
 def test_a_file_that_exits_is_refused(write: WriteFile, refusal: Refusal) -> None:
-    told = refusal(lambda: load_job(write("job.py", "import sys\nsys.exit(2)\n"), AS_PIPELINE))
-    assert "job.py line 2: it ended the program (exit code 2)" in told
+    message = refusal(lambda: load_job(write("job.py", "import sys\nsys.exit(2)\n"), AS_PIPELINE))
+    assert "job.py line 2: it ended the program (exit code 2)" in message
 
 
 def test_a_fault_of_a_definition_is_reported_with_its_line(write: WriteFile) -> None:
@@ -188,7 +190,7 @@ def test_params_are_given_as_name_and_value(refusal: Refusal) -> None:
 @pytest.mark.parametrize(
     "file", ["orders_batch.py", "clicks_streaming.py", "revenue.yml", "top_products.sql"]
 )
-def test_the_examples_are_good_jobs(file: str) -> None:
+def test_the_examples_are_valid_jobs(file: str) -> None:
     graph = load_job(EXAMPLES / file, JobSettings(params={"out": "/elsewhere"})).graph
     assert graph.parameters["data"] == str(EXAMPLES / "data")
     assert graph.parameters["out"] == "/elsewhere"
@@ -255,6 +257,6 @@ def test_a_relative_path_of_files_becomes_absolute(read: FormatRead, path: str |
     assert located.vertex("b").write.path == "/here/out"
 
 
-def test_queries_stay_as_they_are() -> None:
+def test_a_graph_without_paths_is_unchanged() -> None:
     graph = new_graph(vertices=(Source(name="a", read=Sql(query="SELECT 1")),))
     assert with_absolute_paths(graph, Path("/here")) == graph

@@ -33,7 +33,7 @@ def small(**keywords: Any) -> Pipeline:
     return pipeline
 
 
-def test_every_kind_of_vertex_ends_in_the_graph() -> None:
+def test_every_kind_of_vertex_ends_up_in_the_graph() -> None:
     p = Pipeline("orders", configuration={"spark.sql.shuffle.partitions": 2})
 
     @p.source
@@ -90,7 +90,7 @@ def test_every_kind_of_vertex_ends_in_the_graph() -> None:
     assert graph.environment is not None
 
 
-def test_a_decorated_function_stays_what_it_was() -> None:
+def test_a_decorated_function_is_unchanged() -> None:
     p = Pipeline("p")
 
     @p.transform
@@ -168,12 +168,12 @@ def test_a_required_parameter_must_be_given(refusal: Refusal) -> None:
     assert p.build(params={"day": ""}).parameters == {"day": ""}
 
 
-def test_a_reference_to_no_parameter_is_a_fault(refusal: Refusal) -> None:
+def test_a_reference_to_an_unknown_parameter_is_a_fault(refusal: Refusal) -> None:
     p = Pipeline("p", parameters={"day": "1"})
     p.source("raw", format="csv", path="${dayy}")
     p.sink("raw", format="noop")
-    told = refusal(p.build)
-    assert "source 'raw': '${dayy}' refers to no parameter (did you mean 'day'?" in told
+    message = refusal(p.build)
+    assert "source 'raw': '${dayy}' refers to no parameter (did you mean 'day'?" in message
 
 
 @pytest.mark.parametrize("name", ["job_directory", "a-b", ""])
@@ -183,10 +183,10 @@ def test_a_parameter_has_a_name_that_can_be_referred_to(name: str, refusal: Refu
 
 def test_a_duplicate_name_is_refused_where_it_is_written(refusal: Refusal) -> None:
     p = small()
-    told = refusal(lambda: p.source("raw", format="csv", path="x"))
-    assert "vertex 'raw': the name is used twice" in told
-    told = refusal(lambda: p.sink("raw", format="parquet", path="out2"))
-    assert "vertex 'raw-parquet': the name is used twice (give name=)" in told
+    message = refusal(lambda: p.source("raw", format="csv", path="x"))
+    assert "vertex 'raw': the name is used twice" in message
+    message = refusal(lambda: p.sink("raw", format="parquet", path="out2"))
+    assert "vertex 'raw-parquet': the name is used twice (give name=)" in message
 
 
 def test_faults_of_several_vertices_are_reported_together() -> None:
@@ -222,7 +222,7 @@ async def _asynchronous(raw: Any) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (_variadic, "'*frames: Any' says nothing about what the function reads"),
         (_keyword_only, "parameter 'raw' is positional-only or keyword-only"),
@@ -232,11 +232,11 @@ async def _asynchronous(raw: Any) -> None: ...
     ],
 )
 def test_a_function_that_cannot_be_a_vertex_is_refused_at_once(
-    function: Any, told: str, refusal: Refusal
+    function: Any, message: str, refusal: Refusal
 ) -> None:
     p = Pipeline("p")
     name = None if callable(function) else "x"
-    assert told in refusal(lambda: p.transform(name=name)(function))
+    assert message in refusal(lambda: p.transform(name=name)(function))
 
 
 def test_a_parameter_with_a_default_is_not_an_edge() -> None:
@@ -252,7 +252,7 @@ def test_a_parameter_with_a_default_is_not_an_edge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("define", "told"),
+    ("define", "message"),
     [
         (lambda p: p.source("x"), "source 'x': it has no format"),
         (lambda p: p.source("x", sql="SELECT 1", format="csv"), "it has sql= and a format"),
@@ -274,9 +274,9 @@ def test_a_parameter_with_a_default_is_not_an_edge() -> None:
     ],
 )
 def test_wrong_keywords_are_refused_where_they_are_written(
-    define: Callable[[Pipeline], object], told: str, refusal: Refusal
+    define: Callable[[Pipeline], object], message: str, refusal: Refusal
 ) -> None:
-    assert told in refusal(lambda: define(Pipeline("p")))
+    assert message in refusal(lambda: define(Pipeline("p")))
 
 
 def test_a_restart_policy_can_be_written_in_three_ways() -> None:

@@ -39,7 +39,7 @@ def test_a_script_is_one_vertex_with_its_arguments_and_its_file(tmp_path: Path) 
     assert loaded.files == {"job.py": file}
 
 
-def test_modules_beside_the_script_come_along(tmp_path: Path) -> None:
+def test_modules_beside_the_script_are_packed_with_it(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "__init__.py").write_text("import other")
     (tmp_path / "deep" / "data.txt").write_text("7")
@@ -64,7 +64,7 @@ def test_modules_beside_the_script_come_along(tmp_path: Path) -> None:
         assert sorted(archive.namelist()) == ["deep/__init__.py", "deep/data.txt"]
 
 
-def test_the_same_package_is_the_same_artifact_again(tmp_path: Path) -> None:
+def test_packing_the_same_modules_again_gives_the_same_artifact(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "__init__.py").write_text("x = 1")
     file = script(tmp_path, "import deep")

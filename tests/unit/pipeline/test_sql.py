@@ -142,7 +142,7 @@ def test_a_script_without_a_name_is_named_after_its_file(write: WriteFile) -> No
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "message"),
     [
         ("", "job.sql: the script has no statement (write at least one statement)"),
         ("-- nothing\n;\n", "job.sql: the script has no statement"),
@@ -156,7 +156,7 @@ def test_a_script_without_a_name_is_named_after_its_file(write: WriteFile) -> No
     ],
 )
 def test_a_bad_script_is_reported_with_its_line(
-    script: str, told: str, write: WriteFile, refusal: Refusal
+    script: str, message: str, write: WriteFile, refusal: Refusal
 ) -> None:
     path = write("job.sql", script)
-    assert told in refusal(lambda: load_job(path))
+    assert message in refusal(lambda: load_job(path))

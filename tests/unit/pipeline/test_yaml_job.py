@@ -95,7 +95,7 @@ def test_a_yaml_job_loads_functions_from_a_python_file(write: WriteFile) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("sinkz: {}\n", "job.yml line 1: unknown key 'sinkz' in the job (did you mean 'sinks'?)"),
         (
@@ -154,10 +154,10 @@ def test_a_yaml_job_loads_functions_from_a_python_file(write: WriteFile) -> None
     ],
 )
 def test_a_bad_file_is_reported_with_its_line(
-    text: str, told: str, write: WriteFile, refusal: Refusal
+    text: str, message: str, write: WriteFile, refusal: Refusal
 ) -> None:
     path = write("job.yml", text)
-    assert told in refusal(lambda: load_job(path))
+    assert message in refusal(lambda: load_job(path))
 
 
 def test_a_function_that_is_not_in_the_file_comes_with_a_suggestion(

@@ -19,13 +19,13 @@ def test_by_default_the_coordinator_is_embedded_below_the_storage(tmp_path: Path
 
 
 def test_a_configured_coordinator_url_is_used_unchanged() -> None:
-    """The default applies only without one (ENTRY-11)."""
+    """The default applies only if no URL is configured (ENTRY-11)."""
     named = "zookeeper://a:1,b:2/root"
     assert coordinator_url(ClusterOptions(storage="s3://bucket", high_availability=named)) == named
 
 
 def test_a_remote_storage_cannot_hold_an_embedded_coordinator() -> None:
-    """Its locks and its database need a local file system (ENTRY-11)."""
+    """The locks and the database of the coordinator need a local file system (ENTRY-11)."""
     with pytest.raises(StartupFailed, match="set high-availability"):
         coordinator_url(ClusterOptions(storage="s3://bucket/stoker"))
 

@@ -19,7 +19,7 @@ def use(directories: Directories) -> None:
 
 
 def test_the_directory_of_an_id_is_below_the_working_directory(tmp_path: Path) -> None:
-    """Each process has one of its own (ENTRY-06)."""
+    """Each process has a directory of its own (ENTRY-06)."""
     with directories_for(
         NAME, ProcessOptions(working_dir=tmp_path), is_permanent=True
     ) as directories:
@@ -44,8 +44,8 @@ def test_the_directory_of_a_fixed_id_is_kept_for_the_next_instance(
     assert (tmp_path / "master-1" / "uploads" / "left").read_text() == "x"
 
 
-def test_of_a_generated_id_only_logs_are_kept(tmp_path: Path) -> None:
-    """Such an id is never used again (ENTRY-07)."""
+def test_only_the_logs_of_a_generated_id_are_kept(tmp_path: Path) -> None:
+    """A generated id is never used again (ENTRY-07)."""
     options = ProcessOptions(working_dir=tmp_path)
     with directories_for(NAME, options, is_permanent=False) as directories:
         use(directories)
@@ -77,7 +77,7 @@ def test_a_directory_that_cannot_be_made_stops_the_start_with_a_hint(tmp_path: P
 
 
 def test_after_the_shutdown_of_the_cluster_only_logs_are_kept(tmp_path: Path) -> None:
-    """Also of a process with a fixed id (ENTRY-07)."""
+    """This holds also for a process with a fixed id (ENTRY-07)."""
     options = ProcessOptions(working_dir=tmp_path)
     with directories_for(NAME, options, is_permanent=True, is_over=lambda: True) as directories:
         use(directories)

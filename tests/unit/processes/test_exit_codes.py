@@ -17,7 +17,7 @@ from stoker.processes.shutdown import exit_code_of, first_of
         (ApplicationStatus.UNKNOWN, 1),
     ],
 )
-def test_only_after_a_complete_shutdown_processes_exit_with_0(
+def test_processes_exit_with_0_only_after_a_complete_shutdown(
     status: ApplicationStatus, code: int
 ) -> None:
     """Any other end is visible in the exit code (ENTRY-04)."""

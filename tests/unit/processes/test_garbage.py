@@ -1,6 +1,6 @@
-"""When the cyclic garbage collector runs;
+"""When the cyclic garbage collector runs.
 
-tested in a child process, to leave this interpreter alone.
+The settings are tested in a child process, so that those of this interpreter do not change.
 """
 
 import asyncio

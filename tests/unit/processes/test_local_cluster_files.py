@@ -110,7 +110,7 @@ def test_the_address_of_a_previous_instance_is_ignored_but_its_port_is_reused(
     assert previous_port_of(tmp_path, "master-2") is None
 
 
-def test_the_error_message_of_a_process_is_the_reason_of_its_end(tmp_path: Path) -> None:
+def test_the_error_message_of_a_process_is_the_reason_for_its_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("Error: of a former life\nINFO start\nError: no free port\n  tried 8081\n")
     said = ProcessRecord(name="m", pid=1, started=1, log=str(log), log_start=24)

@@ -16,7 +16,7 @@ from stoker.storage.open import open_place
 from unit.savepoints.checkpoint_files import JOB, FakeQuery
 
 
-class Saved:
+class SavedJob:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.storage = MemoryStorage()
@@ -39,8 +39,8 @@ class Saved:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Saved:
-    return Saved(tmp_path)
+def saved(tmp_path: Path) -> SavedJob:
+    return SavedJob(tmp_path)
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def partition_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-async def test_a_job_without_state_is_rescaled_from_its_savepoint_as_it_is(
-    saved: Saved, partition_counts: list[int]
+async def test_a_job_without_state_is_rescaled_from_its_unchanged_savepoint(
+    saved: SavedJob, partition_counts: list[int]
 ) -> None:
     for name in [name for name in saved.storage.files if "/state/" in name]:
         del saved.storage.files[name]
@@ -70,7 +70,7 @@ async def test_a_job_without_state_is_rescaled_from_its_savepoint_as_it_is(
 
 
 async def test_state_that_already_has_the_wanted_partitions_is_unchanged(
-    saved: Saved, partition_counts: list[int]
+    saved: SavedJob, partition_counts: list[int]
 ) -> None:
     saved.query.run(2)
     path = await saved.take()
@@ -79,7 +79,7 @@ async def test_state_that_already_has_the_wanted_partitions_is_unchanged(
 
 
 async def test_a_planned_first_batch_is_planned_again_with_the_new_partitions(
-    saved: Saved, partition_counts: list[int]
+    saved: SavedJob, partition_counts: list[int]
 ) -> None:
     """Spark uses the number of partitions in the plan."""
     saved.query.plan()
@@ -93,7 +93,7 @@ async def test_a_planned_first_batch_is_planned_again_with_the_new_partitions(
 
 
 async def test_a_first_batch_that_may_be_in_the_sink_is_not_planned_again(
-    saved: Saved, partition_counts: list[int]
+    saved: SavedJob, partition_counts: list[int]
 ) -> None:
     saved.query.plan()
     log = saved.root / "out" / "_spark_metadata"

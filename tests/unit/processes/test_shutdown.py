@@ -25,7 +25,7 @@ def test_a_process_whose_shutdown_hangs_is_ended_by_force() -> None:
     )
     assert run.returncode == FORCED
     assert "time.sleep" not in run.stdout
-    assert "most recent call first" in run.stderr, "it tells where it hung"
+    assert "most recent call first" in run.stderr, "the stack trace shows where the process hung"
 
 
 def test_a_process_that_ends_in_time_leaves_no_thread_behind() -> None:

@@ -27,7 +27,7 @@ def test_every_id_has_one_row() -> None:
     assert [identifier for identifier, count in counts.items() if count > 1] == []
     lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
     headings = [line for line in lines if line.startswith("| id |")]
-    assert len(ROWS) == len(lines) - len(headings), "some line of a table is no row"
+    assert len(ROWS) == len(lines) - len(headings), "a line of a table is not a valid row"
 
 
 def test_every_id_that_a_test_cites_is_in_the_catalogue() -> None:
@@ -37,7 +37,7 @@ def test_every_id_that_a_test_cites_is_in_the_catalogue() -> None:
 
 
 def test_the_source_cites_no_id() -> None:
-    """A sentence in the source stands for itself."""
+    """Comments in the source are complete without the catalogue."""
     components = {identifier.rpartition("-")[0] for identifier, _, _ in ROWS}
     cited = [
         (str(file.relative_to(ROOT)), identifier)
@@ -53,10 +53,12 @@ def test_every_row_has_a_test_or_the_reason_why_there_is_none() -> None:
     bare = [identifier for identifier, _, shown in ROWS if not shown]
     assert bare == []
     reasons = [identifier for identifier, _, shown in ROWS if shown.startswith(script.NOT_BUILT)]
-    assert [identifier for identifier in reasons if identifier in cited] == [], "it is built"
+    assert [identifier for identifier in reasons if identifier in cited] == [], (
+        "a behaviour with a test is built"
+    )
 
 
-def test_the_last_column_names_the_tests_of_today() -> None:
+def test_the_last_column_is_up_to_date() -> None:
     assert script.with_tests(PAGE) == PAGE, "run: make docs"
 
 

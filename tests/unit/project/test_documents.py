@@ -32,7 +32,7 @@ def relative(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_no_page_has_the_marks_of_an_unfinished_merge(page: Path) -> None:
+def test_no_page_contains_merge_conflict_markers(page: Path) -> None:
     assert [line for line in page.read_text().splitlines() if line.startswith(_MERGE_MARKS)] == []
 
 
@@ -86,7 +86,7 @@ def commands() -> list[str]:
 
 @functools.cache
 def names_of_tests(path: Path) -> list[str]:
-    """What `-k` matches: the names of the folder, the file, the test and its parameters."""
+    """The texts that `-k` matches: the path of the file, the test and its parameters."""
     files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
     found: list[str] = []
     for file in files:
@@ -99,7 +99,7 @@ def names_of_tests(path: Path) -> list[str]:
 
 
 def selects(expression: str, name: str) -> bool:
-    """The expression of `-k`, in which every word that is no operator is a part of a name."""
+    """Whether a `-k` expression matches; each word but an operator is a substring to look for."""
     source = _WORD.sub(
         lambda word: word[0] if word[0] in ("and", "or", "not") else str(word[0].lower() in name),
         expression,

@@ -1,10 +1,10 @@
-"""Every failpoint has a test in which somebody dies there, or a reason why it needs none."""
+"""Every failpoint has a test that crashes a process there, or a reason why it needs none."""
 
 from pathlib import Path
 
 import pytest
 
-from chaos.test_deaths_of_owners import OF_DRIVERS
+from chaos.test_deaths_of_owners import TESTED_DRIVER_FAILPOINTS
 from simulation.test_crash_sweep import PASSED
 from simulation.test_replacements import DEATHS
 from simulation.test_shutdown import ON_THE_WAY
@@ -30,11 +30,11 @@ SWEPT = frozenset(
         *PUBLISHING,
         *TAKING,
         *ON_THE_WAY,
-        *OF_DRIVERS,
+        *TESTED_DRIVER_FAILPOINTS,
         *(name for _, name, _ in DEATHS),
     }
 )
-"""What tests are made for, name by name."""
+"""Failpoints that crash sweeps list one by one."""
 
 NAMED = {
     "materialized.": "integration/engine/test_exactly_once.py",
@@ -57,7 +57,7 @@ NAMED = {
     "shutdown.before-forgetting": "simulation/test_shutdown.py",
     "shutdown.after-forgetting": "simulation/test_shutdown.py",
 }
-"""The beginning of a name, and the test that dies at all that begin so."""
+"""Prefixes of failpoint names, and the test that crashes at all failpoints with the prefix."""
 
 GROUPS = {
     "provider.": "PROVIDER_FAILPOINTS",
@@ -67,31 +67,31 @@ GROUPS = {
         "ENGINE_FAILPOINTS",
     ),
 }
-"""Named there by the whole group."""
+"""Prefixes whose test names the constant of the whole group instead of each failpoint."""
 
 NOT_SWEPT = {
-    "lease.before-ending": "a runner is about to end its task; its death is tried at any moment by "
-    "integration/engine/test_kills.py",
+    "lease.before-ending": "a runner is about to end its task; "
+    "integration/engine/test_cancellation.py kills runners at any moment",
     "lease.before-killing": "a warden or a driver is about to kill what ends with it anyway",
-    "savepoints.before-record": "nothing has been done yet: it is as if it had not been asked for",
-    "replacements.before-division": "as after the phase before, since nothing has been done yet",
-    "replacements.after-division": "what was divided is divided again; it has no name yet",
-    "replacements.before-removing-record": "of one that is long over, tried again at the next",
-    "replacements.before-removing-content": "content that no record points to",
+    "savepoints.before-record": "nothing has been done yet, as if no savepoint had been requested",
+    "replacements.before-division": "nothing has been done since the previous phase",
+    "replacements.after-division": "the divided state has no name yet and is divided again",
+    "replacements.before-removing-record": "the next replacement removes the record",
+    "replacements.before-removing-content": "no record points to the content any more",
 }
 
 
 @pytest.mark.parametrize("beginning", sorted(NAMED))
-def test_the_test_that_is_named_speaks_of_it(beginning: str) -> None:
+def test_each_named_test_mentions_its_failpoints(beginning: str) -> None:
     text = (TESTS / NAMED[beginning]).read_text()
     assert GROUPS.get(beginning, beginning) in text
     assert any(name.startswith(beginning) for name in ALL)
 
 
-def test_every_failpoint_is_swept_or_says_why_not() -> None:
+def test_every_failpoint_is_swept_or_exempt() -> None:
     named = {name for name in ALL if name.startswith(tuple(NAMED))}
     assert ALL - SWEPT - named - NOT_SWEPT.keys() == set()
 
 
-def test_no_reason_is_there_for_nothing() -> None:
+def test_every_exempt_failpoint_exists_and_is_not_swept() -> None:
     assert NOT_SWEPT.keys() <= ALL - SWEPT

@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def pins(path: Path) -> dict[str, set[str]]:
-    """Name to versions; a universal lock may have one for each Python version."""
+    """Locked versions by name; a universal lock may have one for each Python version."""
     found: dict[str, set[str]] = {}
     for name, version in re.findall(
         r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;]+)", path.read_text(), re.M
@@ -39,7 +39,7 @@ def test_every_line_of_a_lock_is_pinned_by_hash_and_names_no_host(path: Path) ->
         assert "--hash=sha256:" in entry, entry.splitlines()[0]
 
 
-def test_the_lock_has_all_that_the_project_asks_for() -> None:
+def test_the_lock_has_every_requirement_of_the_project() -> None:
     project = PROJECT["project"]
     wanted = requirement_names(project["dependencies"])
     for extra in project["optional-dependencies"].values():
@@ -49,7 +49,7 @@ def test_the_lock_has_all_that_the_project_asks_for() -> None:
     assert wanted - pins(LOCK).keys() == set(), "run: make lock"
 
 
-def test_what_installs_the_rest_is_pinned_as_in_the_whole_lock() -> None:
+def test_the_build_lock_agrees_with_the_whole_lock() -> None:
     whole = pins(LOCK)
     assert {name: whole.get(name) for name in pins(BUILD)} == pins(BUILD), "run: make lock"
 
@@ -60,7 +60,7 @@ def test_the_build_system_is_in_the_lock_since_nothing_is_built_in_isolation() -
 
 
 def test_make_alone_lists_the_targets() -> None:
-    # Not the variables of an outer make, which would make this one a child of it.
+    # The variables of an outer make would turn this make into its child.
     environment = {"PATH": os.environ["PATH"]}
     shown = subprocess.run(
         ["make", "--no-print-directory"],
@@ -76,7 +76,7 @@ def test_make_alone_lists_the_targets() -> None:
 
 
 @pytest.mark.parametrize("script", [".ci/run", "scripts/make-venv", "scripts/lock"])
-def test_scripts_can_be_run_and_stop_at_the_first_error(script: str) -> None:
+def test_scripts_are_executable_and_stop_at_the_first_error(script: str) -> None:
     path = ROOT / script
     assert os.access(path, os.X_OK)
     assert path.read_text().startswith("#!/usr/bin/env bash\n")
@@ -84,7 +84,7 @@ def test_scripts_can_be_run_and_stop_at_the_first_error(script: str) -> None:
 
 
 def make_venv(tmp_path: Path, pythons: dict[str, str], **variables: str) -> str:
-    """What the script says on a machine that has only these Pythons."""
+    """The error message of the script on a machine that has only these Pythons."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("bash", "dirname", "env"):
@@ -109,16 +109,16 @@ def make_venv(tmp_path: Path, pythons: dict[str, str], **variables: str) -> str:
     return outcome.stderr
 
 
-def test_a_machine_without_a_new_enough_python_is_told_so(tmp_path: Path) -> None:
+def test_the_error_without_a_recent_python_says_which_is_needed(tmp_path: Path) -> None:
     assert "Python 3.11 or newer is needed" in make_venv(tmp_path, {"python3": "exit 1"})
 
 
-def test_a_python_that_was_named_but_is_too_old_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_chosen_python_that_is_too_old(tmp_path: Path) -> None:
     message = make_venv(tmp_path, {"mine": "exit 1"}, PYTHON="mine")
     assert "was not found at PYTHON=mine" in message
 
 
-def test_a_python_without_venv_is_told_what_to_install(tmp_path: Path) -> None:
+def test_the_error_for_a_python_without_venv_says_what_to_install(tmp_path: Path) -> None:
     without = "[[ $2 != *venv* ]]"
     message = make_venv(tmp_path, {"python3": without})
     assert "lacks the venv or ensurepip module" in message

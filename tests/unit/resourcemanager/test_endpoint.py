@@ -35,7 +35,7 @@ TOKEN = FencingToken(epoch=3, session=SessionId("s" * 32))
 HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
 
 
-class Stage:
+class Harness:
     """A resource manager, an executor and a job master, each with its own RPC service."""
 
     def __init__(self, provider: Provider | None = None, **options: Any) -> None:
@@ -97,13 +97,13 @@ class Stage:
         )
 
 
-def play(
-    story: Callable[[Stage], Awaitable[None]], provider: Provider | None = None, **options: Any
+def run_scenario(
+    scenario: Callable[[Harness], Awaitable[None]], provider: Provider | None = None, **options: Any
 ) -> None:
     async def main() -> None:
-        stage = Stage(provider, **options)
-        async with stage.set_up():
-            await story(stage)
+        harness = Harness(provider, **options)
+        async with harness.set_up():
+            await scenario(harness)
 
     run_virtual(main)
 
@@ -111,144 +111,144 @@ def play(
 def test_a_registered_executor_is_listed_and_gets_slot_requests_for_declared_needs() -> None:
     """Shows RM-05, RM-09, RM-13, SM-01 and SM-16."""
 
-    async def story(stage: Stage) -> None:
-        assert await stage.gateway.register_task_executor(stage.registration()) == Registered()
+    async def scenario(harness: Harness) -> None:
+        assert await harness.gateway.register_task_executor(harness.registration()) == Registered()
         first = ResourceRequirements(job_id=JOB, token=MASTER, slots=1)
-        registration = msgspec.structs.replace(stage.master_registration(), requirements=first)
-        assert await stage.gateway.register_job_master(registration) == Registered()
+        registration = msgspec.structs.replace(harness.master_registration(), requirements=first)
+        assert await harness.gateway.register_job_master(registration) == Registered()
         await asyncio.sleep(0.1)
-        assert [request.job_id for request in stage.executor.requests] == [JOB]
-        [details] = await stage.gateway.task_executors()
+        assert [request.job_id for request in harness.executor.requests] == [JOB]
+        [details] = await harness.gateway.task_executors()
         assert (details.slots_total, details.slots_free, details.jobs) == (2, 1, (JOB,))
-        overview = await stage.gateway.overview()
+        overview = await harness.gateway.overview()
         assert (overview.task_executors, overview.slots_total, overview.slots_free) == (1, 2, 1)
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_registrations_with_stale_tokens_or_without_an_address_are_refused() -> None:
     """Shows RM-06."""
 
-    async def story(stage: Stage) -> None:
-        old = await stage.connect(FencingToken(epoch=2, session=SessionId("o" * 32)))
+    async def scenario(harness: Harness) -> None:
+        old = await harness.connect(FencingToken(epoch=2, session=SessionId("o" * 32)))
         with pytest.raises(FencingTokenMismatch):
-            await old.register_task_executor(stage.registration())
-        answer = await stage.gateway.register_task_executor(stage.registration(at="nowhere"))
+            await old.register_task_executor(harness.registration())
+        answer = await harness.gateway.register_task_executor(harness.registration(at="nowhere"))
         assert isinstance(answer, Declined)
         assert not answer.final
-        nowhere = msgspec.structs.replace(stage.master_registration(), address="mem://nowhere/x")
-        answer = await stage.gateway.register_job_master(nowhere)
+        nowhere = msgspec.structs.replace(harness.master_registration(), address="mem://nowhere/x")
+        answer = await harness.gateway.register_job_master(nowhere)
         assert isinstance(answer, Declined)
         assert not answer.final
         stale = FencingToken(epoch=2, session=MASTER.session)
-        answer = await stage.gateway.register_job_master(stage.master_registration(stale))
+        answer = await harness.gateway.register_job_master(harness.master_registration(stale))
         assert isinstance(answer, Declined)
         assert answer.final
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_restarted_executor_replaces_its_previous_instance_and_masters_are_notified() -> None:
     """Shows RM-10 and RM-12."""
 
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_job_master(stage.master_registration())
-        await stage.gateway.register_task_executor(stage.registration("life-1"))
-        await stage.gateway.register_task_executor(stage.registration("life-2"))
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.gateway.register_task_executor(harness.registration("life-1"))
+        await harness.gateway.register_task_executor(harness.registration("life-2"))
         await asyncio.sleep(0.1)
-        assert [each.instance for each in await stage.gateway.task_executors()] == ["life-2"]
-        assert stage.master.lost == ["life-1"]
-        assert len(stage.executor.disconnected) == 1
+        assert [each.instance for each in await harness.gateway.task_executors()] == ["life-2"]
+        assert harness.master.lost == ["life-1"]
+        assert len(harness.executor.disconnected) == 1
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_second_executor_with_the_same_id_is_refused_while_the_first_is_alive() -> None:
     """Shows RM-11."""
 
-    async def story(stage: Stage) -> None:
-        first, second = stage.registration("life-1"), stage.registration("life-2", at="second")
-        async with stage.network.service("second").running(FakeExecutor()):
-            await stage.gateway.register_task_executor(first)
-            answer = await stage.gateway.register_task_executor(second)
+    async def scenario(harness: Harness) -> None:
+        first, second = harness.registration("life-1"), harness.registration("life-2", at="second")
+        async with harness.network.service("second").running(FakeExecutor()):
+            await harness.gateway.register_task_executor(first)
+            answer = await harness.gateway.register_task_executor(second)
             assert isinstance(answer, Declined)
             assert answer.final
             assert "taskmanager.resource-id" in answer.reason
-            assert [each.instance for each in await stage.gateway.task_executors()] == ["life-1"]
-            assert stage.executor.disconnected == []
-            stage.network.crash("executor")
-            answer = await stage.gateway.register_task_executor(second)
+            assert [each.instance for each in await harness.gateway.task_executors()] == ["life-1"]
+            assert harness.executor.disconnected == []
+            harness.network.crash("executor")
+            answer = await harness.gateway.register_task_executor(second)
             assert isinstance(answer, Registered)
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_registering_again_keeps_the_executor_and_watches_it_once() -> None:
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         for _ in range(5):
-            await stage.gateway.register_task_executor(stage.registration())
+            await harness.gateway.register_task_executor(harness.registration())
         await asyncio.sleep(1)
         watches = [task for task in asyncio.all_tasks() if "watch life-1" in task.get_name()]
         assert len(watches) == 1
-        assert (await stage.gateway.overview()).slots_total == 2
+        assert (await harness.gateway.overview()).slots_total == 2
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_silent_executor_is_removed_and_masters_are_notified() -> None:
     """Shows RM-12."""
 
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_job_master(stage.master_registration())
-        await stage.gateway.register_task_executor(stage.registration())
-        stage.network.partition("master", "executor")
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.gateway.register_task_executor(harness.registration())
+        harness.network.partition("master", "executor")
         await asyncio.sleep(11)
-        assert await stage.gateway.task_executors() == []
-        assert stage.master.lost == ["life-1"]
+        assert await harness.gateway.task_executors() == []
+        assert harness.master.lost == ["life-1"]
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_an_executor_that_crashes_is_removed_at_once() -> None:
     """Shows HB-04."""
 
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration())
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration())
         await asyncio.sleep(0.1)
-        stage.network.crash("executor")
+        harness.network.crash("executor")
         await asyncio.sleep(0.5)
-        assert await stage.gateway.task_executors() == []
+        assert await harness.gateway.task_executors() == []
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_master_that_was_dropped_gets_an_error_and_its_requirements_are_retained() -> None:
     """Shows RM-07 and JM-02."""
 
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_job_master(stage.master_registration())
-        await stage.declare(1)
-        stage.network.partition("master", "job")
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.declare(1)
+        harness.network.partition("master", "job")
         await asyncio.sleep(11)
         with pytest.raises(NotFound, match="is not registered"):
-            await stage.declare(2)
-        reason = await stage.gateway.wait_reason(JOB)
+            await harness.declare(2)
+        reason = await harness.gateway.wait_reason(JOB)
         assert reason is not None
         assert reason.text == (
             "needs 1 more slot; no task executor is registered; the cluster can offer 0 and the "
             "job cannot begin with fewer than 1: start task executors that have them, or ask for "
             "less"
         )
-        await stage.gateway.register_task_executor(stage.registration())
+        await harness.gateway.register_task_executor(harness.registration())
         await asyncio.sleep(1)
-        assert stage.executor.requests == [], "nobody would take the slot"
-        stage.network.heal()
-        await stage.gateway.register_job_master(stage.master_registration())
-        await stage.declare(1)
+        assert harness.executor.requests == [], "no job master would use the slot"
+        harness.network.heal()
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.declare(1)
         await asyncio.sleep(1)
-        assert len(stage.executor.requests) == 1
+        assert len(harness.executor.requests) == 1
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_requirements_are_dropped_when_the_job_ends_and_retained_when_only_its_master_does() -> (
@@ -256,60 +256,60 @@ def test_requirements_are_dropped_when_the_job_ends_and_retained_when_only_its_m
 ):
     """Shows RM-08."""
 
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_job_master(stage.master_registration())
-        await stage.declare(1)
-        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.SUSPENDED)
-        assert await stage.gateway.wait_reason(JOB) is not None
-        await stage.gateway.register_job_master(stage.master_registration())
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.declare(1)
+        await harness.gateway.job_master_leaves(JOB, MASTER, JobStatus.SUSPENDED)
+        assert await harness.gateway.wait_reason(JOB) is not None
+        await harness.gateway.register_job_master(harness.master_registration())
         other = FencingToken(epoch=3, session=SessionId("x" * 32))
-        await stage.gateway.job_master_leaves(JOB, other, JobStatus.FINISHED)
-        assert await stage.gateway.wait_reason(JOB) is not None
-        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
-        assert await stage.gateway.wait_reason(JOB) is None
+        await harness.gateway.job_master_leaves(JOB, other, JobStatus.FINISHED)
+        assert await harness.gateway.wait_reason(JOB) is not None
+        await harness.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
+        assert await harness.gateway.wait_reason(JOB) is None
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_slots_that_an_ended_job_had_not_accepted_are_reclaimed() -> None:
     """Shows SM-14 and X-TM-05."""
 
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration())
-        await stage.gateway.register_job_master(stage.master_registration())
-        await stage.declare(1)
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration())
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.declare(1)
         await asyncio.sleep(0.1)
-        assert stage.executor.held
-        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.CANCELED)
+        assert harness.executor.held
+        await harness.gateway.job_master_leaves(JOB, MASTER, JobStatus.CANCELED)
         await asyncio.sleep(3)
-        assert stage.executor.reclaimed == [JOB]
-        assert (await stage.gateway.overview()).slots_free == 2
+        assert harness.executor.reclaimed == [JOB]
+        assert (await harness.gateway.overview()).slots_free == 2
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_nothing_is_reclaimed_from_a_job_that_returned_its_slots() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration())
-        await stage.gateway.register_job_master(stage.master_registration())
-        await stage.declare(1)
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration())
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.declare(1)
         await asyncio.sleep(0.1)
-        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
-        stage.executor.held.clear()
-        await stage.gateway.slot_freed(InstanceId("life-1"), stage.executor.report())
+        await harness.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
+        harness.executor.held.clear()
+        await harness.gateway.slot_freed(InstanceId("life-1"), harness.executor.report())
         await asyncio.sleep(3)
-        assert stage.executor.reclaimed == []
+        assert harness.executor.reclaimed == []
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_stopped_resource_manager_does_not_answer() -> None:
     """Shows RM-02 and SM-15."""
 
     async def main() -> None:
-        stage = Stage()
-        async with stage.set_up():
-            gateway = stage.gateway
+        harness = Harness()
+        async with harness.set_up():
+            gateway = harness.gateway
         with pytest.raises(RecipientUnreachable):
             await gateway.overview()
 

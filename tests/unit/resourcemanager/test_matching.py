@@ -34,11 +34,11 @@ def need(name: str, missing: int = 1, **more: object) -> Need:
     return Need(job_id=JobId(name), missing=missing, **more)  # type: ignore[arg-type]
 
 
-def given_to(matches: list[Match]) -> Counter[str]:
+def slots_by_job(matches: list[Match]) -> Counter[str]:
     return Counter(each.job_id for each in matches)
 
 
-def places(matches: list[Match]) -> Counter[str]:
+def slots_by_executor(matches: list[Match]) -> Counter[str]:
     return Counter(each.slot.instance for each in matches)
 
 
@@ -56,11 +56,11 @@ def matched(
 
 def test_scarce_slots_are_shared_among_jobs() -> None:
     matches = matched([need("a", 5), need("b", 5), need("c", 1)], free(here=5))
-    assert given_to(matches) == {"a": 2, "b": 2, "c": 1}
+    assert slots_by_job(matches) == {"a": 2, "b": 2, "c": 1}
 
 
 def test_the_job_that_holds_fewer_slots_comes_first() -> None:
-    assert given_to(matched([need("rich", 3, held=4), need("poor", 2)], free(here=3))) == {
+    assert slots_by_job(matched([need("rich", 3, held=4), need("poor", 2)], free(here=3))) == {
         "poor": 2,
         "rich": 1,
     }
@@ -68,22 +68,22 @@ def test_the_job_that_holds_fewer_slots_comes_first() -> None:
 
 def test_priority_goes_before_fairness_and_ageing_before_priority() -> None:
     needs = [need("old", since=0.0), need("important", priority=1, since=590.0)]
-    assert given_to(matched(needs, free(here=1), now=200.0)) == {"important": 1}
-    assert given_to(matched(needs, free(here=1), now=600.0)) == {"old": 1}
+    assert slots_by_job(matched(needs, free(here=1), now=200.0)) == {"important": 1}
+    assert slots_by_job(matched(needs, free(here=1), now=600.0)) == {"old": 1}
 
 
 def test_spreading_takes_the_emptiest_and_packing_the_fullest() -> None:
     used = {InstanceId("here"): 2, InstanceId("there"): 0}
     slots = free(here=2, there=2)
-    assert places(matched([need("a", 2)], slots, used=used)) == {"there": 2}
+    assert slots_by_executor(matched([need("a", 2)], slots, used=used)) == {"there": 2}
     packed = matched([need("a", 3)], slots, used=used, placement=Placement.PACK)
-    assert places(packed) == {"here": 2, "there": 1}
+    assert slots_by_executor(packed) == {"here": 2, "there": 1}
 
 
 def test_a_job_gets_the_smallest_slot_that_fits() -> None:
     slots = [*free(LARGE, big=1), *free(SMALL, little=1)]
-    assert places(matched([need("a")], slots)) == {"little": 1}
-    assert places(matched([need("a", profile=LARGE)], slots)) == {"big": 1}
+    assert slots_by_executor(matched([need("a")], slots)) == {"little": 1}
+    assert slots_by_executor(matched([need("a", profile=LARGE)], slots)) == {"big": 1}
     huge = ResourceProfile(cores=5)
     assert matched([need("a", profile=huge)], slots) == []
 
@@ -92,20 +92,20 @@ def test_regions_that_start_together_get_all_slots_or_none_and_block_no_other_jo
     None
 ):
     needs = [need("stream", 3, at_once=3), need("small", 2, since=1.0)]
-    assert given_to(matched(needs, free(here=2), now=30.0)) == {"small": 2}
-    assert given_to(matched(needs, free(here=4), now=30.0)) == {"stream": 3, "small": 1}
+    assert slots_by_job(matched(needs, free(here=2), now=30.0)) == {"small": 2}
+    assert slots_by_job(matched(needs, free(here=4), now=30.0)) == {"stream": 3, "small": 1}
 
 
 def test_slots_are_reserved_for_regions_that_start_together_after_a_long_wait() -> None:
     needs = [need("stream", 3, at_once=3), need("small", 2, since=1.0)]
     assert matched(needs, free(here=2), now=60.0) == []
-    assert given_to(matched(needs, free(here=3), now=60.0)) == {"stream": 3}
+    assert slots_by_job(matched(needs, free(here=3), now=60.0)) == {"stream": 3}
 
 
 def test_slots_that_do_not_fit_the_first_job_are_not_reserved_for_it() -> None:
     needs = [need("stream", 2, at_once=2, profile=LARGE), need("small", since=1.0)]
     slots = [*free(LARGE, big=1), *free(SMALL, little=1)]
-    assert places(matched(needs, slots, now=100.0)) == {"little": 1}
+    assert slots_by_executor(matched(needs, slots, now=100.0)) == {"little": 1}
 
 
 NEEDS = st.lists(
@@ -144,7 +144,7 @@ def test_the_matching_rules_hold_for_any_needs(
     taken = [(each.slot.instance, each.slot.index) for each in matches]
     assert len(taken) == len(set(taken)), "no slot has two owners"
     assert set(taken) <= {(slot.instance, slot.index) for slot in slots}
-    for job_id, count in given_to(matches).items():
+    for job_id, count in slots_by_job(matches).items():
         asked = by_job[JobId(job_id)]
         assert min(asked.at_once, asked.missing) <= count <= asked.missing
     assert all(by_job[each.job_id].profile.fits_into(each.slot.profile) for each in matches)
@@ -157,7 +157,7 @@ def test_no_usable_slot_stays_free_unless_it_is_reserved(
     """Shows SM-08."""
     matches = matched(needs, slots, now=now)
     left = len(slots) - len(matches)
-    got = given_to(matches)
+    got = slots_by_job(matches)
     patient = any(now - each.since >= 60 and each.missing > got[each.job_id] for each in needs)
     if left and not patient:
         taken = {(each.slot.instance, each.slot.index) for each in matches}
@@ -171,7 +171,7 @@ def test_no_usable_slot_stays_free_unless_it_is_reserved(
 @given(st.integers(1, 6), st.integers(0, 20))
 def test_equal_jobs_never_differ_by_more_than_one_slot(jobs: int, slots: int) -> None:
     needs = [need(str(number), 20) for number in range(jobs)]
-    got = given_to(matched(needs, free(here=slots)))
+    got = slots_by_job(matched(needs, free(here=slots)))
     shares = [got[str(number)] for number in range(jobs)]
     assert max(shares) - min(shares) <= 1
     assert sum(shares) == slots

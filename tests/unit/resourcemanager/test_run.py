@@ -22,7 +22,7 @@ from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 def test_a_resource_manager_answers_once_published_and_stops_with_its_leadership() -> None:
     """Shows RM-01 and RM-03."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         network, coordinator = MemoryNetwork(), MemoryCoordination().session()
         ids = Ids(random.Random(1))
         await coordinator.commit([Create(keys.ELECTION, b"master", ephemeral=True)])
@@ -45,4 +45,4 @@ def test_a_resource_manager_answers_once_published_and_stops_with_its_leadership
                 await gateway.overview()
             following.cancel()
 
-    run_virtual(story)
+    run_virtual(scenario)

@@ -44,7 +44,7 @@ def test_slots_are_requested_for_exactly_what_is_missing_and_spread_out() -> Non
     assert {each.instance for each in slots.assign(ALL)} == {HERE, THERE}
     assert slots.assign(ALL) == []
     slots.declare(ONE, 2)
-    assert slots.assign(ALL) == [], "said again, it is the same need"
+    assert slots.assign(ALL) == [], "a repeated declaration is the same need"
 
 
 def test_scarce_slots_are_spread_over_jobs_and_the_others_learn_why_they_wait() -> None:
@@ -121,7 +121,7 @@ def test_a_declined_slot_is_not_assigned_again_before_the_next_declaration() -> 
 
 
 def test_slots_that_only_the_job_master_sees_are_counted() -> None:
-    """The executor is lost for the resource manager and not for the job master."""
+    """The resource manager has lost contact with the executor, the job master has not."""
     slots = manager(here=2)
     slots.declare(ONE, 2, held=1)
     assert len(slots.assign(ALL)) == 1
@@ -154,8 +154,8 @@ def test_under_random_events_no_slot_has_two_owners_and_no_job_more_than_it_aske
     tables: dict[InstanceId, dict[int, tuple[JobId, AllocationId]]] = {}
     pending: list[SlotAssignment] = []
     overtaken: set[AllocationId] = set()
-    """Asked of executors that were lost and came back since: what they say to it counts for them,
-    but nobody waits for it, and their slots may be asked for again."""
+    """Requests to executors that were lost and have returned since: an executor may still grant
+    such a request, but the slot manager no longer waits and may request the slot again."""
 
     def report(instance: InstanceId) -> SlotReport:
         table = tables[instance]

@@ -11,13 +11,13 @@ from stoker.core.ids import JobId, ResourceId
 from stoker.gateways.resourcemanager import ResourceRequirements
 from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
 from unit.fake_parts import JOB, MASTER
-from unit.resourcemanager.test_endpoint import Stage, play
+from unit.resourcemanager.test_endpoint import Harness, run_scenario
 
 OFFER = ExecutorOffer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=1_000))
 
 
 class FakeProvider:
-    """Starts executors in name only; the test ends them."""
+    """Pretends to start executors; the test ends them."""
 
     def __init__(self, limit: int = 2) -> None:
         self.limit = limit
@@ -51,9 +51,9 @@ class FakeProvider:
         return await self._ends.get()
 
 
-async def need(stage: Stage, slots: int, **more: object) -> None:
-    await stage.gateway.register_job_master(stage.master_registration())
-    await stage.declare(slots, **more)
+async def need(harness: Harness, slots: int, **more: object) -> None:
+    await harness.gateway.register_job_master(harness.master_registration())
+    await harness.declare(slots, **more)
     await asyncio.sleep(0.1)
 
 
@@ -61,246 +61,248 @@ def test_missing_executors_are_started_up_to_the_limit() -> None:
     """Shows RM-18 and SM-13."""
     provider = FakeProvider(limit=2)
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 1)
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1)
         assert len(provider.started) == 1
-        await stage.declare(9)
+        await harness.declare(9)
         await asyncio.sleep(20)
         assert len(provider.started) == 2
-        reason = await stage.gateway.wait_reason(JOB)
+        reason = await harness.gateway.wait_reason(JOB)
         assert reason is not None
         assert "2 task executors being started" in reason.text
-        assert (await stage.gateway.overview()).starting == 2
+        assert (await harness.gateway.overview()).starting == 2
 
-    play(story, provider)
+    run_scenario(scenario, provider)
 
 
 def test_a_started_executor_that_registers_gets_the_slot_requests() -> None:
     """Shows SM-10."""
     provider = FakeProvider()
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 2)
-        await stage.gateway.register_task_executor(stage.registration(name="local-0"))
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 2)
+        await harness.gateway.register_task_executor(harness.registration(name="local-0"))
         await asyncio.sleep(0.1)
-        assert len(stage.executor.requests) == 2
-        assert (await stage.gateway.overview()).starting == 0
+        assert len(harness.executor.requests) == 2
+        assert (await harness.gateway.overview()).starting == 0
         assert len(provider.started) == 1
 
-    play(story, provider)
+    run_scenario(scenario, provider)
 
 
 def test_an_executor_that_dies_before_it_registers_is_replaced_while_needed() -> None:
     """Shows RM-18."""
     provider = FakeProvider()
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 1)
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1)
         provider.end(ResourceId("local-0"), "exit status 1")
         await asyncio.sleep(10)
         assert provider.started == ["local-0", "local-1"]
-        await stage.declare(0)
+        await harness.declare(0)
         provider.end(ResourceId("local-1"), "exit status 1")
         await asyncio.sleep(10)
         assert len(provider.started) == 2
 
-    play(story, provider)
+    run_scenario(scenario, provider)
 
 
 def test_a_failed_start_is_retried_after_a_pause() -> None:
     """Shows RM-19."""
     provider = FakeProvider()
 
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         provider.fails = True
-        await need(stage, 1)
+        await need(harness, 1)
         await asyncio.sleep(30)
         provider.fails = False
         await asyncio.sleep(5)
         assert len(provider.started) == 1
 
-    play(story, provider)
+    run_scenario(scenario, provider)
 
 
 def test_an_executor_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
     """Shows RM-20."""
     provider = FakeProvider()
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 1)
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1)
         await asyncio.sleep(70)
         assert provider.stopped == ["local-0"]
         assert provider.started == ["local-0", "local-1"]
 
-    play(story, provider, start_timeout=timedelta(seconds=60))
+    run_scenario(scenario, provider, start_timeout=timedelta(seconds=60))
 
 
-@pytest.mark.parametrize("comes", [True, False])
+@pytest.mark.parametrize("registers", [True, False])
 def test_executors_started_by_a_previous_leader_count_until_they_register_or_time_out(
-    comes: bool,
+    registers: bool,
 ) -> None:
     """Shows RM-17."""
     provider = FakeProvider(limit=3)
     provider._living.append(ResourceId("previous"))
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 2)
-        assert provider.started == [], "nobody is started beside one that is about to register"
-        if comes:
-            await stage.gateway.register_task_executor(stage.registration(name="previous"))
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 2)
+        assert provider.started == [], (
+            "no executor is started while the previous one may still register"
+        )
+        if registers:
+            await harness.gateway.register_task_executor(harness.registration(name="previous"))
         await asyncio.sleep(0.1)
-        assert len(stage.executor.requests) == (2 if comes else 0)
+        assert len(harness.executor.requests) == (2 if registers else 0)
         await asyncio.sleep(70)
-        assert provider.started == ([] if comes else ["local-0"])
+        assert provider.started == ([] if registers else ["local-0"])
 
-    play(story, provider, start_timeout=timedelta(seconds=60))
+    run_scenario(scenario, provider, start_timeout=timedelta(seconds=60))
 
 
 def test_a_registered_executor_that_dies_is_removed_at_once() -> None:
     provider = FakeProvider()
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 1)
-        await stage.gateway.register_task_executor(stage.registration(name="local-0"))
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1)
+        await harness.gateway.register_task_executor(harness.registration(name="local-0"))
         provider.end(ResourceId("local-0"), "it ended with signal SIGKILL")
         await asyncio.sleep(0.1)
-        assert await stage.gateway.task_executors() == []
-        assert stage.master.lost == ["life-1"]
+        assert await harness.gateway.task_executors() == []
+        assert harness.master.lost == ["life-1"]
 
-    play(story, provider)
+    run_scenario(scenario, provider)
 
 
 def test_only_idle_executors_that_were_started_on_demand_are_released() -> None:
     """Shows SM-11."""
 
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration(on_demand=True))
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration(on_demand=True))
         await asyncio.sleep(29)
-        assert stage.executor.drained == []
+        assert harness.executor.drained == []
         await asyncio.sleep(8)
-        assert stage.executor.drained == [0.0]
-        [details] = await stage.gateway.task_executors()
+        assert harness.executor.drained == [0.0]
+        [details] = await harness.gateway.task_executors()
         assert details.draining
-        assert (await stage.gateway.overview()).slots_free == 0
+        assert (await harness.gateway.overview()).slots_free == 0
 
-    play(story, FakeProvider())
+    run_scenario(scenario, FakeProvider())
 
-    async def other(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration())
+    async def other(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration())
         await asyncio.sleep(100)
-        assert stage.executor.drained == []
+        assert harness.executor.drained == []
 
-    play(other, FakeProvider())
+    run_scenario(other, FakeProvider())
 
 
 def test_an_executor_that_is_in_use_or_spare_is_not_released() -> None:
     """Shows SM-12."""
 
-    async def in_use(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration(on_demand=True))
-        await need(stage, 1)
+    async def in_use(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration(on_demand=True))
+        await need(harness, 1)
         await asyncio.sleep(100)
-        assert stage.executor.drained == []
+        assert harness.executor.drained == []
 
-    play(in_use, FakeProvider())
+    run_scenario(in_use, FakeProvider())
 
-    async def spare(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration(on_demand=True))
+    async def spare(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration(on_demand=True))
         await asyncio.sleep(100)
-        assert stage.executor.drained == []
+        assert harness.executor.drained == []
 
-    play(spare, FakeProvider(), spare_executors=1)
+    run_scenario(spare, FakeProvider(), spare_executors=1)
 
 
 def test_spare_executors_are_started_before_they_are_needed() -> None:
     """Shows SM-12."""
     provider = FakeProvider(limit=3)
 
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         await asyncio.sleep(1)
         assert len(provider.started) == 1
-        await need(stage, 2)
+        await need(harness, 2)
         assert len(provider.started) == 2
 
-    play(story, provider, spare_executors=1)
+    run_scenario(scenario, provider, spare_executors=1)
 
 
 def test_no_executor_is_started_for_a_need_larger_than_any_slot_on_offer() -> None:
     provider = FakeProvider()
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 1, profile=ResourceProfile(cores=64))
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1, profile=ResourceProfile(cores=64))
         assert provider.started == []
-        wait_reason = await stage.gateway.wait_reason(JOB)
+        wait_reason = await harness.gateway.wait_reason(JOB)
         assert wait_reason is not None
         assert not wait_reason.slots_obtainable
         assert "needs 1 more slot of 64 cores" in wait_reason.text
 
-    play(story, provider)
+    run_scenario(scenario, provider)
 
 
 def test_slots_that_could_be_started_count_as_obtainable() -> None:
-    async def story(stage: Stage) -> None:
-        await need(stage, 1)
-        wait_reason = await stage.gateway.wait_reason(JOB)
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1)
+        wait_reason = await harness.gateway.wait_reason(JOB)
         assert wait_reason is not None
         assert wait_reason.slots_obtainable
 
-    play(story, FakeProvider())
+    run_scenario(scenario, FakeProvider())
 
 
 def test_the_place_of_a_draining_executor_counts_as_obtainable() -> None:
     provider = FakeProvider(limit=1)
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 1)
-        await stage.gateway.register_task_executor(
-            stage.registration(name="local-0", on_demand=True)
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1)
+        await harness.gateway.register_task_executor(
+            harness.registration(name="local-0", on_demand=True)
         )
-        await stage.gateway.drain_task_executor(ResourceId("local-0"), None)
-        await stage.declare(3)
-        wait_reason = await stage.gateway.wait_reason(JOB)
+        await harness.gateway.drain_task_executor(ResourceId("local-0"), None)
+        await harness.declare(3)
+        wait_reason = await harness.gateway.wait_reason(JOB)
         assert wait_reason is not None
         assert wait_reason.slots_obtainable
         provider.end(ResourceId("local-0"), "it ended")
         await asyncio.sleep(0.1)
         assert len(provider.started) == 2
 
-    play(story, provider)
+    run_scenario(scenario, provider)
 
 
 def test_requirements_of_a_job_without_a_master_are_dropped_after_the_timeout() -> None:
     """Shows RM-14."""
 
-    async def story(stage: Stage) -> None:
-        await need(stage, 1)
-        stage.network.partition("master", "job")
+    async def scenario(harness: Harness) -> None:
+        await need(harness, 1)
+        harness.network.partition("master", "job")
         await asyncio.sleep(200)
-        assert await stage.gateway.wait_reason(JOB) is not None
+        assert await harness.gateway.wait_reason(JOB) is not None
         await asyncio.sleep(150)
-        assert await stage.gateway.wait_reason(JOB) is None
+        assert await harness.gateway.wait_reason(JOB) is None
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_declaration_of_a_replaced_master_is_refused() -> None:
     """Shows RM-15."""
 
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         with pytest.raises(NotFound):
-            await stage.gateway.declare_requirements(
+            await harness.gateway.declare_requirements(
                 ResourceRequirements(job_id=JobId("f" * 32), token=MASTER, slots=1)
             )
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_drained_executor_gets_no_slot_requests() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.gateway.register_task_executor(stage.registration())
-        await stage.gateway.drain_task_executor(ResourceId("executor"), None)
-        await need(stage, 1)
-        assert stage.executor.requests == []
-        assert stage.executor.drained == [None]
+    async def scenario(harness: Harness) -> None:
+        await harness.gateway.register_task_executor(harness.registration())
+        await harness.gateway.drain_task_executor(ResourceId("executor"), None)
+        await need(harness, 1)
+        assert harness.executor.requests == []
+        assert harness.executor.drained == [None]
 
-    play(story)
+    run_scenario(scenario)

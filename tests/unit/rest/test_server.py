@@ -1,4 +1,4 @@
-"""Listening, closing, and where a server may listen at all."""
+"""Listening, closing, and the addresses at which a server may listen."""
 
 import asyncio
 import socket
@@ -48,7 +48,7 @@ async def test_listening_for_other_machines_without_authentication_is_refused(
             pass
 
 
-async def test_the_advertised_name_stands_in_the_url() -> None:
+async def test_the_advertised_name_appears_in_the_url() -> None:
     async with Master(options=options("0", address="localhost")).serving() as url:
         assert url.startswith("http://localhost:")
 
@@ -93,7 +93,7 @@ async def test_a_long_poll_does_not_delay_the_shutdown_of_the_server() -> None:
 
 
 async def test_a_connection_is_kept_alive_until_the_client_closes_it() -> None:
-    """As Flink's clients do: many requests on one connection, the last of which says so."""
+    """Like Flink's clients: many requests on one connection; the last one asks to close it."""
     async with Master().serving() as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         for header in ("", "", "Connection: close\r\n"):
@@ -106,7 +106,7 @@ async def test_a_connection_is_kept_alive_until_the_client_closes_it() -> None:
         writer.close()
 
 
-async def test_a_file_may_come_in_chunks(tmp_path: Path) -> None:
+async def test_a_file_may_be_uploaded_in_chunks(tmp_path: Path) -> None:
     master = Master(options=options("0", upload_directory=tmp_path))
     head = b"--x\r\nContent-Disposition: form-data; name=jarfile; filename=a.sql\r\n\r\nSELECT 1"
 
@@ -124,7 +124,7 @@ async def test_a_file_may_come_in_chunks(tmp_path: Path) -> None:
 
 
 def upload_head(path: str, length: int) -> bytes:
-    """The beginning of a request that will be so long."""
+    """The beginning of an upload of `length` bytes."""
     return (
         b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
         b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
@@ -165,7 +165,7 @@ async def test_two_gigabytes_are_refused_before_they_are_sent(
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         writer.write(upload_head(path, 2 * 1024**3))
         await writer.drain()
-        async with asyncio.timeout(8):  # Less than it reads on for.
+        async with asyncio.timeout(8):  # Less than the server keeps reading.
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].split()[0])
             body = await reader.readexactly(length)

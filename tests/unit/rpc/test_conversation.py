@@ -1,4 +1,4 @@
-"""Many calls over one stream, and what both ends do when it is slow, breaks or is closed."""
+"""Many calls over one stream, which may be slow, break or be closed."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,11 +16,11 @@ LIMIT = 256 * 1024
 
 
 class Broken(Exception):
-    """What callers get from a stream that has close_conversation."""
+    """The error that callers get when the stream has ended."""
 
 
 class Stream:
-    """One end of a pair: reads what the other end wrote, until either is close_conversation."""
+    """One end of a pair: reads what the other end wrote, until one of the two is closed."""
 
     def __init__(self) -> None:
         self.incoming: asyncio.Queue[Any] = asyncio.Queue()
@@ -57,7 +57,7 @@ def numbers_in(bundle: bytes) -> list[int]:
 
 
 class Host:
-    """Records the requests that it receives, and how to answer them."""
+    """Records the requests that it receives, each with the function that answers it."""
 
     def __init__(self) -> None:
         self.asked: dict[bytes, Callable[[bytes], None]] = {}

@@ -34,14 +34,14 @@ async def test_a_queued_call_of_a_dead_process_leaves_no_warning() -> None:
         receive(frame, respond)
         network.crash("server")
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         async with server.running(Slow("slow")) as address:
             slow = await client.connect(address, SlowGateway)
             server.host.receive = receive_and_die  # type: ignore[method-assign]
             with pytest.raises(StokerError):
                 await slow.answer()
-        # The cancelled task is over, and with it whatever it held.
+        # Let the cancelled task end and release its objects.
         await asyncio.sleep(0)
         gc.collect()
-    assert [str(warning.message) for warning in told] == []
+    assert [str(warning.message) for warning in caught] == []

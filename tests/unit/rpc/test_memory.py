@@ -173,7 +173,7 @@ def test_a_crash_behind_a_partition_is_not_noticed():
     run_virtual(main)
 
 
-def test_a_seeded_run_with_chance_in_its_delays_repeats_exactly():
+def test_a_seeded_run_with_random_delays_repeats_exactly():
     class Chance:
         def delay(self, source, destination):
             random = virtual_random()

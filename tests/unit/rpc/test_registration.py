@@ -23,7 +23,7 @@ OPTIONS = RegistrationOptions()
 
 @given(st.lists(st.sampled_from(["timeout", "error", "refusal"]), max_size=40))
 def test_the_timeout_doubles_up_to_a_maximum_and_starts_again(events):
-    """After a refusal or an error it starts from the first value (RPC-13, RPC-14, RPC-15)."""
+    """After a refusal or an error the timeout starts again (RPC-13, RPC-14, RPC-15)."""
     attempt, timeouts_in_a_row = first_attempt(OPTIONS), 0
     for event in events:
         match event:
@@ -41,7 +41,7 @@ def test_the_timeout_doubles_up_to_a_maximum_and_starts_again(events):
 
 
 class Registrar:
-    """Answers by a script; requests after the end of the script are accepted."""
+    """Answers according to a script; requests after the end of the script are accepted."""
 
     def __init__(self, *script):
         self.script = list(script)
@@ -86,20 +86,20 @@ def test_an_attempt_that_times_out_is_repeated_with_twice_the_time():
 
 
 def test_a_timeout_raised_by_the_call_counts_as_a_timeout():
-    """It is repeated at once, with a longer timeout (RPC-13)."""
+    """The attempt is repeated at once, with a longer timeout (RPC-13)."""
     registrar = Registrar(CallTimedOut("late"))
     run_virtual(registrar.register)
     assert registrar.asked == [0, 0]
 
 
 def test_an_unreachable_target_and_an_error_are_tried_again_after_the_error_delay():
-    """Not at once, since the target may be starting (RPC-14)."""
+    """They are not tried again at once, since the target may be starting (RPC-14)."""
     registrar = Registrar("unreachable", "unreachable", ValueError("no"))
-    told = []
-    run_virtual(lambda: registrar.register(tell=lambda attempt, why: told.append(type(why))))
+    reported = []
+    run_virtual(lambda: registrar.register(tell=lambda attempt, why: reported.append(type(why))))
     assert registrar.connected == [0, 10, 20, 30]
     assert registrar.asked == [20, 30]
-    assert told == [RecipientUnreachable, RecipientUnreachable, ValueError]
+    assert reported == [RecipientUnreachable, RecipientUnreachable, ValueError]
 
 
 def test_a_refusal_is_repeated_after_its_delay_and_a_rejection_ends_the_registration():

@@ -31,7 +31,7 @@ plain = st.recursive(
 
 @given(st.sampled_from(TREE), texts, st.dictionaries(texts, plain))
 def test_every_error_of_the_tree_keeps_type_message_and_facts(kind, message, facts):
-    """Callers can handle it as if it had been raised locally (RPC-07)."""
+    """Callers can handle the error as if it had been raised locally (RPC-07)."""
     error = kind.__new__(kind)
     StokerError.__init__(error, message, **facts)
     arrived = cross(error)

@@ -1,4 +1,4 @@
-"""Checkpoints as Spark would write them, in a storage in memory."""
+"""Checkpoints as Spark would write them, in an in-memory storage."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def snapshot(parts: dict[str, int]) -> bytes:
 
 
 class FakeQuery:
-    """A query that commits batches, makes snapshots and purges, as Spark does."""
+    """A query that commits batches, takes snapshots and purges old files, like Spark."""
 
     def __init__(self, storage: MemoryStorage, region: str, *, partitions: int = 2) -> None:
         self.files = storage.files
@@ -91,7 +91,7 @@ class FakeQuery:
             self._put(f"{store}/{version}.zip", snapshot({name: len(f"rows of {version}")}))
 
     def purge(self, keep: int) -> None:
-        """What the last batches do not need; a state is kept from a snapshot on."""
+        """Delete what the last `keep` batches do not need; keep state from a snapshot on."""
         oldest = self.batch - keep
         for path in list(self.files):
             inside = path.removeprefix(f"{self.root}/")

@@ -1,4 +1,4 @@
-"""Whoever looks for a savepoint that is not there leaves no trace of having looked."""
+"""Looking for a savepoint that does not exist leaves no files."""
 
 import os
 from pathlib import Path
@@ -28,8 +28,8 @@ async def test_looking_for_a_savepoint_creates_no_directory(tmp_path: Path) -> N
         "run -s": (check_savepoint_of(graph, OPEN), UnusableSavepoint),
     }
     for name, (look, error) in looks.items():
-        with pytest.raises(error, match=r"no such directory|nothing at") as told:
+        with pytest.raises(error, match=r"no such directory|nothing at") as raised:
             await look
-        assert path in told.value.message, name
+        assert path in raised.value.message, name
     assert await list_savepoints(str(tmp_path / "typo"), OPEN) == []
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,4 @@
-"""What may change between a savepoint and the job that begins from it. CKPT-13."""
+"""What may change between a savepoint and the job that starts from it (CKPT-13)."""
 
 import msgspec
 import pytest
@@ -67,7 +67,7 @@ def test_a_new_sink_starts_from_scratch():
     assert found.refusals(allow_non_restored_state=False) == []
 
 
-def test_a_source_cannot_come_or_go():
+def test_a_source_cannot_be_added_or_removed():
     one = graph_of("out")
     joined = Transform(name="both", inputs=("raw", "more"), compute=Sql(query="SELECT 1"))
     sink = Sink(name="out", input="both", write=FormatWrite(format="noop"))
@@ -84,7 +84,7 @@ def test_grouping_keys_must_stay():
 
 
 def test_a_changed_function_gets_a_note_that_its_state_is_compared_at_the_start():
-    """What it groups by cannot be seen here."""
+    """The columns by which a function groups cannot be seen before the start."""
     saved, new = by_function(b"one"), by_function(b"two")
     assert refusals(saved, new) == []
     found = compare(manifest_of("out"), saved, new)

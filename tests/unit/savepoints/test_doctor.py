@@ -1,4 +1,4 @@
-"""Damage is named, and the last good batch is found."""
+"""The doctor names damage and finds the last good batch."""
 
 import struct
 import zlib
@@ -14,7 +14,7 @@ from stoker.storage.memory import MemoryStorage
 from unit.savepoints.checkpoint_files import FakeQuery
 
 
-class Patient:
+class CheckpointUnderTest:
     def __init__(self) -> None:
         self.storage = MemoryStorage()
         self.query = FakeQuery(self.storage, "out")
@@ -29,14 +29,14 @@ class Patient:
         return await examine(f"/storage/{self.query.root}", self._open)
 
     def _open(self, url: str) -> MemoryStorage:
-        """A storage for the folder above, as a real one would be opened."""
+        """A storage for the folder of the URL, like a real storage that is opened."""
         inner = MemoryStorage()
         prefix = url.removeprefix("/storage").strip("/")
-        inner.files = _Below(self.storage.files, f"{prefix}/" if prefix else "")
+        inner.files = _FilesBelow(self.storage.files, f"{prefix}/" if prefix else "")
         return inner
 
 
-class _Below(dict):
+class _FilesBelow(dict):
     def __init__(self, files: dict[str, bytes], prefix: str) -> None:
         super().__init__(
             {p.removeprefix(prefix): c for p, c in files.items() if p.startswith(prefix)}
@@ -49,7 +49,7 @@ class _Below(dict):
 
 
 async def test_a_complete_checkpoint_is_sound():
-    examination = await Patient().examined()
+    examination = await CheckpointUnderTest().examined()
     assert examination.is_sound
     assert not examination.is_savepoint
     (query,) = examination.queries
@@ -74,19 +74,19 @@ DAMAGES = [
 async def test_a_missing_file_is_named_and_the_last_good_batch_found(
     path: str, last_good: int | None, words: list[str]
 ):
-    patient = Patient()
-    del patient.storage.files[patient.file(path)]
-    examination = await patient.examined()
+    checkpoint = CheckpointUnderTest()
+    del checkpoint.storage.files[checkpoint.file(path)]
+    examination = await checkpoint.examined()
     (query,) = examination.queries
     assert not examination.is_sound
     assert (query.last_good, query.last_commit) == (last_good, 4)
     assert [str(damage) for damage in query.damages] == words
 
 
-async def test_a_batch_without_a_commit_was_never_done_and_is_no_damage():
-    patient = Patient()
-    del patient.storage.files[patient.file("commits/4")]
-    (query,) = (await patient.examined()).queries
+async def test_a_batch_without_a_commit_does_not_count_as_damage():
+    checkpoint = CheckpointUnderTest()
+    del checkpoint.storage.files[checkpoint.file("commits/4")]
+    (query,) = (await checkpoint.examined()).queries
     assert (query.last_good, query.last_commit, query.damages) == (3, 3, ())
 
 
@@ -105,9 +105,9 @@ async def test_a_batch_without_a_commit_was_never_done_and_is_no_damage():
 async def test_a_file_with_other_content_is_named_and_the_last_good_batch_found(
     path: str, content: bytes, last_good: int | None, words: str
 ):
-    patient = Patient()
-    patient.storage.files[patient.file(path)] = content
-    (query,) = (await patient.examined()).queries
+    checkpoint = CheckpointUnderTest()
+    checkpoint.storage.files[checkpoint.file(path)] = content
+    (query,) = (await checkpoint.examined()).queries
     assert (query.last_good, query.last_commit) == (last_good, 4)
     (damage,) = query.damages
     assert words in str(damage)
@@ -115,12 +115,12 @@ async def test_a_file_with_other_content_is_named_and_the_last_good_batch_found(
 
 
 async def test_a_changed_byte_is_found_by_the_checksum_file():
-    patient = Patient()
-    files, path = patient.storage.files, patient.file("state/0/1/4.changelog")
-    files[patient.file("state/0/1/.4.changelog.crc")] = checksums_of(files[path], 512)
-    assert (await patient.examined()).is_sound
+    checkpoint = CheckpointUnderTest()
+    files, path = checkpoint.storage.files, checkpoint.file("state/0/1/4.changelog")
+    files[checkpoint.file("state/0/1/.4.changelog.crc")] = checksums_of(files[path], 512)
+    assert (await checkpoint.examined()).is_sound
     files[path] = files[path].upper()
-    (query,) = (await patient.examined()).queries
+    (query,) = (await checkpoint.examined()).queries
     assert query.last_good == 2
     assert [str(damage) for damage in query.damages] == [
         "state/0/1/4.changelog: its content differs from what Spark wrote (wrong checksum)"
@@ -128,9 +128,9 @@ async def test_a_changed_byte_is_found_by_the_checksum_file():
 
 
 async def test_state_without_a_description_is_reported_and_still_usable():
-    patient = Patient()
-    del patient.storage.files[patient.file("state/0/_metadata/metadata")]
-    examination = await patient.examined()
+    checkpoint = CheckpointUnderTest()
+    del checkpoint.storage.files[checkpoint.file("state/0/_metadata/metadata")]
+    examination = await checkpoint.examined()
     (query,) = examination.queries
     assert not examination.is_sound
     assert query.last_good == query.last_commit == 4
@@ -140,84 +140,84 @@ async def test_state_without_a_description_is_reported_and_still_usable():
 
 
 async def test_an_operator_that_is_described_for_each_batch_needs_no_other_description():
-    """As Spark does it for transformWithState."""
-    patient = Patient()
-    files = patient.storage.files
-    described = files.pop(patient.file("state/0/_metadata/metadata"))
-    files[patient.file("state/0/_metadata/v2/0")] = described
-    assert (await patient.examined()).is_sound
+    """Spark describes transformWithState in this way."""
+    checkpoint = CheckpointUnderTest()
+    files = checkpoint.storage.files
+    described = files.pop(checkpoint.file("state/0/_metadata/metadata"))
+    files[checkpoint.file("state/0/_metadata/v2/0")] = described
+    assert (await checkpoint.examined()).is_sound
     gone = [path for path in files if "/state/0/1/" in path]
     for path in gone:
         del files[path]
-    (query,) = (await patient.examined()).queries
+    (query,) = (await checkpoint.examined()).queries
     assert [damage.file for damage in query.damages] == ["state/0/1"]
 
 
 async def test_a_missing_partition_is_named():
-    patient = Patient()
-    gone = [path for path in patient.storage.files if "/state/0/1/" in path]
+    checkpoint = CheckpointUnderTest()
+    gone = [path for path in checkpoint.storage.files if "/state/0/1/" in path]
     for path in gone:
-        del patient.storage.files[path]
-    (query,) = (await patient.examined()).queries
+        del checkpoint.storage.files[path]
+    (query,) = (await checkpoint.examined()).queries
     assert query.last_good is None
     assert [str(damage) for damage in query.damages] == [
         "state/0/1 is missing: the state of partition 1 of stateStoreSave"
     ]
     with pytest.raises(InvalidInput, match="no batch of out is complete"):
-        await cut_back(await patient.examined(), "/storage/cut/copy", patient._open)
+        await cut_back(await checkpoint.examined(), "/storage/cut/copy", checkpoint._open)
 
 
 @given(st.data())
 async def test_the_loss_of_any_file_that_the_last_batch_needs_is_noticed(data: st.DataObject):
-    """And what is left after a cut is sound, whichever file was lost."""
-    patient = Patient()
-    (whole,) = (await patient.examined()).queries
+    """The copy after a cut is sound, too, whichever file was lost."""
+    checkpoint = CheckpointUnderTest()
+    (whole,) = (await checkpoint.examined()).queries
     lost = data.draw(st.sampled_from(whole.files))
-    del patient.storage.files[patient.file(lost)]
-    examination = await patient.examined()
+    del checkpoint.storage.files[checkpoint.file(lost)]
+    examination = await checkpoint.examined()
     (query,) = examination.queries
-    # Other offsets and commits are history, and a snapshot can be made again from all changes.
+    # Other offsets and commits are history; all changes together can replace a snapshot.
     if lost in ("metadata", "offsets/4", "commits/4") or lost.endswith((".changelog", ".sst")):
         assert query.last_good != whole.last_good
     if query.last_good is not None:
-        await cut_back(examination, "/storage/cut/copy", patient._open)
-        copy = await examine("/storage/cut/copy", patient._open)
+        await cut_back(examination, "/storage/cut/copy", checkpoint._open)
+        copy = await examine("/storage/cut/copy", checkpoint._open)
         assert copy.queries[0].last_good == query.last_good
-        # What an operator is was lost for every batch, and no cut brings it back.
+        # The description of an operator applies to all batches, so no cut restores it.
         assert copy.is_sound != lost.endswith("/_metadata/metadata")
 
 
-async def test_of_several_queries_the_one_that_is_damaged_is_named():
-    patient = Patient()
-    other = FakeQuery(patient.storage, "other")
+async def test_the_damaged_one_of_several_queries_is_named():
+    checkpoint = CheckpointUnderTest()
+    other = FakeQuery(checkpoint.storage, "other")
     other.run(2)
-    del patient.storage.files[patient.file("offsets/4")]
-    root = patient.query.root.rpartition("/")[0]
-    examination = await examine(f"/storage/{root}", patient._open)
-    told = {each.query: (each.last_good, each.is_sound) for each in examination.queries}
-    assert told == {"other": (1, True), "out": (3, False)}
+    del checkpoint.storage.files[checkpoint.file("offsets/4")]
+    root = checkpoint.query.root.rpartition("/")[0]
+    examination = await examine(f"/storage/{root}", checkpoint._open)
+    found = {each.query: (each.last_good, each.is_sound) for each in examination.queries}
+    assert found == {"other": (1, True), "out": (3, False)}
 
 
 async def test_a_foreign_directory_is_recognized():
-    patient = Patient()
-    patient.storage.files = {"jobs/x/readme.txt": b"hello"}
-    examination = await examine("/storage/jobs/x", patient._open)
+    checkpoint = CheckpointUnderTest()
+    checkpoint.storage.files = {"jobs/x/readme.txt": b"hello"}
+    examination = await examine("/storage/jobs/x", checkpoint._open)
     assert "not the checkpoint of a streaming query" in str(examination.queries[0].damages[0])
     with pytest.raises(NotFound):
-        await examine("/storage/jobs/y", patient._open)
+        await examine("/storage/jobs/y", checkpoint._open)
 
 
 async def test_a_copy_cut_back_to_the_last_good_batch_is_sound():
-    patient = Patient()
-    del patient.storage.files[patient.file("state/0/1/4.changelog")]
-    before = dict(patient.storage.files)
-    await cut_back(await patient.examined(), "/storage/cut/copy", patient._open)
-    copy = await examine("/storage/cut/copy", patient._open)
+    checkpoint = CheckpointUnderTest()
+    del checkpoint.storage.files[checkpoint.file("state/0/1/4.changelog")]
+    before = dict(checkpoint.storage.files)
+    await cut_back(await checkpoint.examined(), "/storage/cut/copy", checkpoint._open)
+    copy = await examine("/storage/cut/copy", checkpoint._open)
     assert copy.is_sound
     assert copy.queries[0].last_good == 2
-    assert {p: c for p, c in patient.storage.files.items() if not p.startswith("cut/")} == before
+    assert {p: c for p, c in checkpoint.storage.files.items() if not p.startswith("cut/")} == before
     with pytest.raises(InvalidInput, match="not empty"):
-        await cut_back(await patient.examined(), "/storage/cut/copy", patient._open)
+        await cut_back(await checkpoint.examined(), "/storage/cut/copy", checkpoint._open)
 
 
 def checksums_of(content: bytes, piece: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What a batch needs of a checkpoint."""
+"""The files of a checkpoint that a batch needs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ def test_a_missing_change_is_a_gap_that_names_store_and_version():
     assert cut_at(layout_of(files_of(query)), 1).gaps == ()
 
 
-def test_checksums_go_with_their_files_and_unfinished_files_stay():
+def test_a_cut_includes_checksums_and_excludes_unfinished_files():
     paths = ["metadata", ".metadata.crc", "offsets/.0.crc", "offsets/0", "offsets/.1.tmp"]
     cut = cut_at(layout_of([*paths, "commits/0", "commits/.0.tmp.crc"]), 0)
     assert cut.files == (".metadata.crc", "commits/0", "metadata", "offsets/.0.crc", "offsets/0")
@@ -86,7 +86,7 @@ def test_the_last_committed_batch_is_always_complete(steps: list[str]):
     layout = layout_of(files_of(query))
     cut = cut_at(layout, layout.last_commit)
     assert cut.gaps == ()
-    # And a cut of the cut is the same: what was left out was not needed.
+    # A cut of the cut is the same: no needed file was left out.
     again = layout_of([*cut.files, *(p for parts in layout.parts.values() for p in parts.values())])
     assert again.last_commit == layout.last_commit
     assert cut_at(again, again.last_commit).files == cut.files

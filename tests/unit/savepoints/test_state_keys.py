@@ -1,4 +1,4 @@
-"""By which columns state is kept, read from Spark's schema files and plans. CKPT-13."""
+"""The key columns of state, read from Spark's schema files and plans (CKPT-13)."""
 
 import json
 import struct
@@ -100,7 +100,7 @@ def test_keys_are_read_from_the_line_of_an_operator(
     assert operators_in_plan(plan) == found
 
 
-def test_operators_of_one_plan_are_told_apart_by_their_numbers():
+def test_operators_of_one_plan_are_distinguished_by_their_numbers():
     lines = [
         f"+- StateStoreSave [k#1L], {INFO.format(id=0)}",
         f"   +- StateStoreRestore [k#1L], {INFO.format(id=0)}",
@@ -117,7 +117,7 @@ def distinct(*keys: str) -> KeyedOperator:
     return KeyedOperator(kind="dedupe", keys=keys)
 
 
-def test_only_the_same_operator_by_other_columns_is_a_change():
+def test_only_other_columns_of_the_same_operator_are_a_change():
     saved = {0: grouped("k"), 1: distinct("n")}
     assert list(changed_keys(saved, saved)) == []
     assert list(changed_keys(saved, {})) == []
@@ -222,7 +222,7 @@ def test_plans_of_different_spark_versions_are_not_compared():
     old = plan_grouped_by("(n#7L % 3)")
     other_spark = StatePlan(spark_version="5", groupings=("something else",))
     assert list(changed_plan(old, other_spark)) == []
-    # Spark compares how many operators there are.
+    # Spark itself compares the number of operators.
     assert list(changed_plan(old, StatePlan(spark_version="4"))) == []
     assert state_plan("no plan at all", "4") == StatePlan(spark_version="4")
 

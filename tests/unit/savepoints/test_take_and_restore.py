@@ -1,4 +1,4 @@
-"""SavepointWriter and restoring on a storage in memory, while the query goes on."""
+"""Taking and restoring savepoints in an in-memory storage while the query continues."""
 
 import asyncio
 import errno
@@ -26,7 +26,7 @@ PATH = "/saved/one"
 
 
 class World:
-    """A cluster's storage, and another one for savepoints."""
+    """The storage of a cluster, and a separate storage for savepoints."""
 
     def __init__(self) -> None:
         self.storage = MemoryStorage()
@@ -98,7 +98,7 @@ async def test_a_restored_checkpoint_equals_the_saved_one_except_for_its_query_i
 
 
 class PurgingStorage(MemoryStorage):
-    """Spark goes on with every access, and removes what it does not need any more."""
+    """A storage at whose every access the query runs on and purges files."""
 
     query: FakeQuery | None = None
     left = 0
@@ -124,7 +124,7 @@ async def test_commits_and_purges_during_a_savepoint_leave_a_complete_one_or_non
     try:
         manifest = await world.take("out")
     except SavepointFailed:
-        # Purged faster than it could be pinned, eight times: nothing usable may be there.
+        # Files were purged before they could be pinned, eight times: no file may remain.
         assert world.saved.files == {}
         return
     storage.left = 0
@@ -169,7 +169,7 @@ async def test_a_damaged_checkpoint_gives_no_savepoint_and_says_which_file():
 async def test_a_truncated_log_gives_no_savepoint_and_is_named(
     path: str, content: bytes, words: str
 ):
-    """A machine that crashed leaves such files; Spark cannot go on from them."""
+    """A machine that crashed leaves truncated files, from which Spark cannot continue."""
     world = World()
     query = FakeQuery(world.storage, "out")
     query.run(3)
@@ -216,13 +216,13 @@ async def test_a_crash_leaves_a_complete_savepoint_or_none(name: str):
         assert await list_savepoints("/saved", world.open) == []
     else:
         assert await verify(location, manifest) == []
-    # And whatever is left does not stand in the way of the next one.
+    # Leftover files do not prevent the next savepoint.
     await world.take("out", path="/saved/two")
     assert (await world.restore("out", path="/saved/two")).batches == {"out": 2}
 
 
 @pytest.mark.parametrize("name", sorted(n for n in SAVEPOINT_FAILPOINTS if "restore." in n))
-async def test_a_crashed_restore_is_simply_repeated(name: str):
+async def test_a_crashed_restore_can_be_repeated(name: str):
     world = World()
     FakeQuery(world.storage, "out").run(3)
     await world.take("out")
@@ -234,7 +234,7 @@ async def test_a_crashed_restore_is_simply_repeated(name: str):
 
 
 @pytest.mark.parametrize("name", ["dispose.before-manifest", "dispose.after-manifest"])
-async def test_half_a_disposal_never_looks_like_a_savepoint(name: str):
+async def test_an_interrupted_disposal_leaves_a_whole_savepoint_or_none(name: str):
     world = World()
     FakeQuery(world.storage, "out").run(1)
     await world.take("out")
@@ -244,7 +244,7 @@ async def test_half_a_disposal_never_looks_like_a_savepoint(name: str):
     assert len(listed) == (1 if name == "dispose.before-manifest" else 0)
 
 
-async def test_a_changed_file_is_found_before_it_is_used():
+async def test_a_changed_file_is_detected_before_it_is_used():
     """Shows CKPT-11."""
     world = World()
     FakeQuery(world.storage, "out").run(2)
@@ -335,8 +335,8 @@ async def test_state_repartitioned_into_fewer_partitions_is_saved_without_the_ol
     assert diagnose("out", evidence).damages == ()
 
 
-async def test_schemas_of_state_are_found_where_the_restored_job_has_them():
-    """Spark notes them by absolute paths, which end with the job that was saved."""
+async def test_a_restored_checkpoint_refers_to_its_own_copies_of_state_schemas():
+    """Spark stores absolute paths of the schemas, which are valid only for the saved job."""
     world = World()
     query = FakeQuery(world.storage, "out")
     query.run(2)

@@ -71,11 +71,11 @@ async def test_secrets_are_never_shown(master: Master, path: str, job_id: str) -
 async def test_secrets_are_redacted_and_the_rest_is_shown(master: Master) -> None:
     async with master.in_process() as http:
         config = (await http.get(f"/jobs/{FAILED}/config")).text
-        told = (await http.get(f"/jobs/{FAILED}/exceptions")).json()["exceptionHistory"]
+        history = (await http.get(f"/jobs/{FAILED}/exceptions")).json()["exceptionHistory"]
         events = await http.get(f"/jobs/{FAILED}/events")
     assert MASK in config
     assert "2026-11-01" in config
-    trace = told["entries"][0]["stacktrace"]
+    trace = history["entries"][0]["stacktrace"]
     assert f"jdbc:postgresql://{MASK}@db/x?password={MASK}&ssl=true" in trace
     assert SECRET not in events.text
 

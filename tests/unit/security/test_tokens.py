@@ -53,7 +53,7 @@ def test_only_the_owner_can_read_the_file(file: TokenFile, tmp_path: Path) -> No
     assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
 
 
-def test_a_change_by_another_process_counts_at_once(tmp_path: Path) -> None:
+def test_a_change_by_another_process_takes_effect_at_once(tmp_path: Path) -> None:
     ours, theirs = TokenFile(tmp_path / "t.json"), TokenFile(tmp_path / "t.json")
     assert ours.tokens == ()
     theirs.add(token("a", "secret"))

@@ -1,4 +1,4 @@
-"""What is asked of Spark for each batch, without Spark."""
+"""The calls to Spark for each batch, recorded without Spark."""
 
 import pytest
 
@@ -6,30 +6,30 @@ from stoker.core.errors import InvalidInput
 from stoker.sinks import files_by_batch, upsert_to_postgres
 
 
-class NotedWriter:
+class RecordingWriter:
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
         self.write = self
 
-    def format(self, name: str) -> "NotedWriter":
-        return self.noted("format", name)
+    def format(self, name: str) -> "RecordingWriter":
+        return self.record("format", name)
 
-    def mode(self, name: str) -> "NotedWriter":
-        return self.noted("mode", name)
+    def mode(self, name: str) -> "RecordingWriter":
+        return self.record("mode", name)
 
-    def options(self, **options: str) -> "NotedWriter":
-        return self.noted("options", options)
+    def options(self, **options: str) -> "RecordingWriter":
+        return self.record("options", options)
 
     def save(self, path: str) -> None:
-        self.noted("save", path)
+        self.record("save", path)
 
-    def noted(self, *call: object) -> "NotedWriter":
+    def record(self, *call: object) -> "RecordingWriter":
         self.calls.append(call)
         return self
 
 
 def test_a_repeated_batch_replaces_its_own_directory() -> None:
-    frame = NotedWriter()
+    frame = RecordingWriter()
     write = files_by_batch("/out/", format="json", compression="gzip")
     write(frame, 7)
     write(frame, 7)
@@ -42,6 +42,6 @@ def test_a_repeated_batch_replaces_its_own_directory() -> None:
     assert frame.calls == once * 2
 
 
-def test_an_upsert_without_keys_is_refused_when_it_is_written() -> None:
+def test_an_upsert_without_keys_is_refused_when_it_is_defined() -> None:
     with pytest.raises(InvalidInput, match="needs keys"):
         upsert_to_postgres("postgresql://", "totals", keys=[])

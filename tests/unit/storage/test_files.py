@@ -49,7 +49,7 @@ async def test_an_unfinished_file_of_a_dead_process_is_not_listed(tmp_path: Path
     assert await storage.list("jobs") == ["jobs/a"]
 
 
-async def test_a_directory_that_disappeared_is_not_taken_for_an_empty_storage(tmp_path: Path):
+async def test_a_directory_that_disappeared_is_not_mistaken_for_an_empty_storage(tmp_path: Path):
     storage = FileStorage(tmp_path / "mounted")
     for call in (storage.list(""), storage.read("a"), storage.write("a/b", b"")):
         with pytest.raises(StorageUnavailable, match="mounted"):
@@ -97,7 +97,7 @@ async def test_an_impossible_directory_reads_as_empty_and_a_write_names_the_reas
             await place.write("x", b"")
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path):
+def test_a_directory_that_cannot_be_created_is_named_in_the_error(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StartupFailed, match="file/storage cannot be made"):
         open_storage(str(tmp_path / "file" / "storage"))

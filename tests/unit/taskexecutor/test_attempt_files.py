@@ -17,7 +17,7 @@ from stoker.taskexecutor.attempt_files import LEFT_BEHIND, AttemptFiles, Attempt
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.testing.virtual_time import virtual_wall_clock
 from unit.fake_parts import JOB
-from unit.taskexecutor.stage import ATTEMPT, Stage, play
+from unit.taskexecutor.harness import ATTEMPT, Harness, run_scenario
 
 
 def test_only_the_logs_of_an_ended_attempt_are_kept(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_task_executor_removes_logs_after_the_retention_time(tmp_path: Path) -
     written = kept / "stdout.log"
     written.write_text("said")
 
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         now = virtual_wall_clock()() / 1000
         for path in (written, kept):
             os.utime(path, (now, now))
@@ -186,4 +186,4 @@ def test_a_task_executor_removes_logs_after_the_retention_time(tmp_path: Path) -
         await asyncio.sleep(HOUR.total_seconds())
         assert not kept.exists()
 
-    play(tmp_path, story, options=TaskExecutorOptions(logs_retention=HOUR))
+    run_scenario(tmp_path, scenario, options=TaskExecutorOptions(logs_retention=HOUR))

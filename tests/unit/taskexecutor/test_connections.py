@@ -1,4 +1,4 @@
-"""How a task executor finds its leaders, and what it does when they are gone."""
+"""How a task executor finds its leaders, and what it does without them."""
 
 import asyncio
 import math
@@ -19,7 +19,7 @@ from stoker.gateways.resourcemanager import (
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.taskexecutor.options import TaskExecutorOptions
 from unit.fake_parts import JOB, FakeManager, FakeMaster
-from unit.taskexecutor.stage import ATTEMPT, SLOT, Stage, deployment, play
+from unit.taskexecutor.harness import ATTEMPT, SLOT, Harness, deployment, run_scenario
 
 
 class ManagerThatFailsFirst(FakeManager):
@@ -57,40 +57,40 @@ class MasterThatFailsFirst(FakeMaster):
 def test_a_task_executor_registers_at_the_next_resource_manager(tmp_path: Path) -> None:
     """Shows TM-02."""
 
-    async def story(stage: Stage) -> None:
-        leadership = await stage.lead("resource_manager")
+    async def scenario(harness: Harness) -> None:
+        leadership = await harness.lead("resource_manager")
         successor = FakeManager(leadership.token)
-        service = stage.network.service("second master")
+        service = harness.network.service("second master")
         async with service.running(successor) as address:
             await leadership.publish(address)
             await asyncio.sleep(2)
             assert len(successor.registrations) == 1
             with pytest.raises(FencingTokenMismatch):
-                await stage.executor.heartbeat_from_resource_manager(stage.token)
+                await harness.executor.heartbeat_from_resource_manager(harness.token)
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_failed_registration_is_repeated_with_the_current_slots(tmp_path: Path) -> None:
     """Shows TM-03."""
 
-    async def story(stage: Stage) -> None:
-        [registration] = stage.manager.registrations
+    async def scenario(harness: Harness) -> None:
+        [registration] = harness.manager.registrations
         assert len(registration.report.slots) == 2
 
-    play(tmp_path, story, manager_kind=ManagerThatFailsFirst)
+    run_scenario(tmp_path, scenario, manager_kind=ManagerThatFailsFirst)
 
 
 def test_a_task_executor_that_is_refused_for_too_long_stops(tmp_path: Path) -> None:
     """Shows TM-04."""
 
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         await asyncio.sleep(100)
         raise AssertionError("it should have given up")
 
     patience = TaskExecutorOptions(registration_timeout=timedelta(seconds=60))
     with pytest.raises(StartupFailed, match=r"taskmanager\.registration\.timeout"):
-        play(tmp_path, story, manager_kind=ManagerThatRefuses, options=patience)
+        run_scenario(tmp_path, scenario, manager_kind=ManagerThatRefuses, options=patience)
 
 
 def test_a_task_executor_refused_after_a_lost_connection_stops_once_it_is_idle(
@@ -98,60 +98,60 @@ def test_a_task_executor_refused_after_a_lost_connection_stops_once_it_is_idle(
 ) -> None:
     """Shows TM-04."""
 
-    async def story(stage: Stage) -> None:
-        stage.manager.__class__ = ManagerThatRefuses
-        await stage.executor.disconnect_resource_manager(stage.token, "test")
+    async def scenario(harness: Harness) -> None:
+        harness.manager.__class__ = ManagerThatRefuses
+        await harness.executor.disconnect_resource_manager(harness.token, "test")
         await asyncio.sleep(100)
         raise AssertionError("it should have given up")
 
     patience = TaskExecutorOptions(registration_timeout=timedelta(seconds=60))
     with pytest.raises(StartupFailed):
-        play(tmp_path, story, options=patience)
+        run_scenario(tmp_path, scenario, options=patience)
 
 
 def test_tasks_continue_while_the_resource_manager_is_silent(tmp_path: Path) -> None:
     """Shows TM-05."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
-            await stage.submit(deployment(seconds=200))
-            # Nobody beats here: it counts as silent, and the executor registers again.
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
+            await harness.submit(deployment(seconds=200))
+            # The resource manager sends no heartbeats here, so the executor registers again.
             await asyncio.sleep(150)
-            assert len(stage.manager.registrations) > 1
+            assert len(harness.manager.registrations) > 1
             assert master.outcomes == []
             await asyncio.sleep(60)
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_final_rejection_stops_the_task_executor(tmp_path: Path) -> None:
     """Shows TM-06."""
 
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         await asyncio.sleep(10)
         raise AssertionError("it should have ended")
 
     with pytest.raises(Conflict, match="not of this cluster"):
-        play(tmp_path, story, manager_kind=ManagerThatRejects)
+        run_scenario(tmp_path, scenario, manager_kind=ManagerThatRejects)
 
 
 def test_slots_are_offered_again_when_the_answer_was_lost(tmp_path: Path) -> None:
     """Shows TM-10."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running(MasterThatFailsFirst) as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running(MasterThatFailsFirst) as master:
+            await harness.request_slot()
             await asyncio.sleep(2)
             assert master.offered == [SLOT, SLOT]
-            assert await stage.beat()
+            assert await harness.slot_is_taken()
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 class HastyMaster(FakeMaster):
-    """Sends a task before it answers the request with this number."""
+    """Sends a task before it answers the registration request with the number `number`."""
 
     executor: TaskExecutorGateway
     number = 1
@@ -171,7 +171,7 @@ class AnswersAtLast(HastyMaster):
     number = 3
     task = deployment(seconds=500)
     answered: float = 3
-    """The first request that is answered; the answers to earlier ones are lost."""
+    """Number of the first request that is answered; the answers to earlier ones are lost."""
 
     async def register_task_executor(  # type: ignore[override]
         self, introduction: TaskExecutorIntroduction
@@ -190,29 +190,29 @@ class NeverAnswers(AnswersAtLast):
 def test_a_task_that_arrives_before_the_answer_to_the_offer_is_accepted(tmp_path: Path) -> None:
     """Shows X-TM-02."""
 
-    async def story(stage: Stage) -> None:
-        HastyMaster.executor = stage.executor
-        async with stage.master_running(HastyMaster) as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        HastyMaster.executor = harness.executor
+        async with harness.master_running(HastyMaster) as master:
+            await harness.request_slot()
             await asyncio.sleep(2)
-            assert master.offered == [SLOT], "it was taken, and need not be offered again"
-            assert master.renewals == [], "and its lease has just started"
+            assert master.offered == [SLOT], "the slot was accepted, and need not be offered again"
+            assert master.renewals == [], "the lease has just started"
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_task_that_precedes_a_slow_answer_gets_the_new_lease_at_once(
     tmp_path: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        AnswersAtLast.executor = stage.executor
-        async with stage.master_running(AnswersAtLast) as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        AnswersAtLast.executor = harness.executor
+        async with harness.master_running(AnswersAtLast) as master:
+            await harness.request_slot()
             await asyncio.sleep(8)
             assert master.renewals == [(ATTEMPT,)]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_task_that_precedes_the_answer_runs_under_the_lease_of_the_first_request(
@@ -220,65 +220,67 @@ def test_a_task_that_precedes_the_answer_runs_under_the_lease_of_the_first_reque
 ) -> None:
     """A later request may not have reached the master, which counts from an earlier one."""
 
-    async def story(stage: Stage) -> None:
-        NeverAnswers.executor = stage.executor
-        async with stage.master_running(NeverAnswers) as master:
+    async def scenario(harness: Harness) -> None:
+        NeverAnswers.executor = harness.executor
+        async with harness.master_running(NeverAnswers) as master:
             began = asyncio.get_running_loop().time()
-            await stage.request_slot()
+            await harness.request_slot()
             await asyncio.sleep(100)
             assert len(master.introductions) > 3
-            [span] = stage.history.attempts
+            [span] = harness.history.attempts
             assert span.ended is not None
             assert span.ended - began <= 60
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_slots_that_the_job_master_does_not_list_are_freed(tmp_path: Path) -> None:
     """Shows TM-15."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
-            await stage.request_slot()
-            beat = stage.executor.heartbeat_from_job_master
-            await beat(stage.leadership.token, JOB, ())
-            assert await stage.beat(), "too young: the master may have counted before it took it"
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
+            beat = harness.executor.heartbeat_from_job_master
+            await beat(harness.leadership.token, JOB, ())
+            assert await harness.slot_is_taken(), (
+                "young: the master may have counted before it accepted the slot"
+            )
             await asyncio.sleep(12)
-            await beat(stage.leadership.token, JOB, ())
-            assert not await stage.beat()
+            await beat(harness.leadership.token, JOB, ())
+            assert not await harness.slot_is_taken()
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_reclaiming_frees_reserved_slots_and_not_those_in_use(tmp_path: Path) -> None:
     """Shows X-TM-05."""
 
-    async def story(stage: Stage) -> None:
-        await stage.request_slot()
-        await stage.executor.free_inactive_slots(stage.token, JOB)
-        assert not await stage.beat(), "nobody had taken it"
-        async with stage.master_running():
-            await stage.request_slot()
-            await stage.executor.free_inactive_slots(stage.token, JOB)
-            assert await stage.beat(), "its master has it"
-            await stage.submit(deployment(seconds=100))
+    async def scenario(harness: Harness) -> None:
+        await harness.request_slot()
+        await harness.executor.free_inactive_slots(harness.token, JOB)
+        assert not await harness.slot_is_taken(), "no job master had accepted the slot"
+        async with harness.master_running():
+            await harness.request_slot()
+            await harness.executor.free_inactive_slots(harness.token, JOB)
+            assert await harness.slot_is_taken(), "the job master has accepted the slot"
+            await harness.submit(deployment(seconds=100))
         await asyncio.sleep(2)
-        await stage.executor.free_inactive_slots(stage.token, JOB)
-        assert await stage.beat(), "without its master for the moment, but something runs in it"
+        await harness.executor.free_inactive_slots(harness.token, JOB)
+        assert await harness.slot_is_taken(), "the job master is away, but a task runs in the slot"
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_freeing_the_last_slot_removes_everything_of_the_job(tmp_path: Path) -> None:
     """Shows TM-18."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
-            await stage.request_slot()
-            token = stage.leadership.token
-            await stage.executor.free_slots(token, JOB, (SLOT,), "test")
-            assert not await stage.beat()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
+            token = harness.leadership.token
+            await harness.executor.free_slots(token, JOB, (SLOT,), "test")
+            assert not await harness.slot_is_taken()
             with pytest.raises(NotFound, match="nothing of job"):
-                await stage.executor.heartbeat_from_job_master(token, JOB, ())
+                await harness.executor.heartbeat_from_job_master(token, JOB, ())
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)

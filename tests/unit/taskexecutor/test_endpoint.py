@@ -15,7 +15,7 @@ from stoker.gateways.taskexecutor import SlotRequest
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.testing.virtual_time import run_virtual
 from unit.fake_parts import JOB
-from unit.taskexecutor.stage import ATTEMPT, SLOT, Stage, deployment, play
+from unit.taskexecutor.harness import ATTEMPT, SLOT, Harness, deployment, run_scenario
 
 
 def test_a_task_executor_registers_with_its_slots_and_deregisters_when_it_stops(
@@ -23,24 +23,24 @@ def test_a_task_executor_registers_with_its_slots_and_deregisters_when_it_stops(
 ) -> None:
     """Shows TM-01 and TM-16."""
 
-    async def story(stage: Stage) -> None:
-        [registration] = stage.manager.registrations
+    async def scenario(harness: Harness) -> None:
+        [registration] = harness.manager.registrations
         assert len(registration.report.slots) == 2
-        assert registration.address.endswith("-life"), "an address names one life"
+        assert registration.address.endswith("-life"), "an address names one instance"
 
-    assert play(tmp_path, story).manager.left == ["life"]
+    assert run_scenario(tmp_path, scenario).manager.left == ["life"]
 
 
 def test_requests_of_a_resource_manager_without_registration_are_refused(tmp_path: Path) -> None:
     """Shows TM-07."""
 
-    async def story(stage: Stage) -> None:
-        other = (await stage.lead("other")).token
+    async def scenario(harness: Harness) -> None:
+        other = (await harness.lead("other")).token
         request = SlotRequest(job_id=JOB, allocation=SLOT, slot=0)
         with pytest.raises(FencingTokenMismatch):
-            await stage.executor.request_slot(other, request)
+            await harness.executor.request_slot(other, request)
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_accepted_slot_runs_a_task_whose_outcome_is_recorded_and_reported(
@@ -48,83 +48,83 @@ def test_an_accepted_slot_runs_a_task_whose_outcome_is_recorded_and_reported(
 ) -> None:
     """Shows TM-08, TM-09 and TM-17."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
             assert master.offered == [SLOT]
-            await stage.submit(deployment())
-            token = stage.leadership.token
-            beat = stage.executor.heartbeat_from_job_master
+            await harness.submit(deployment())
+            token = harness.leadership.token
+            beat = harness.executor.heartbeat_from_job_master
             assert await beat(token, JOB, (SLOT,)) == (ATTEMPT,)
             await asyncio.sleep(2)
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
             assert await beat(token, JOB, (SLOT,)) == ()
-            record = await OutcomeStore(stage.storage).read(JOB, RegionId("out"), ATTEMPT)
+            record = await OutcomeStore(harness.storage).read(JOB, RegionId("out"), ATTEMPT)
             assert record == master.outcomes[0]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_declined_slot_is_freed_and_reported_at_once(tmp_path: Path) -> None:
     """Shows TM-09."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
             master.accepts = False
-            await stage.request_slot()
-            assert not await stage.beat()
-            assert stage.manager.reports[-1].slots[0].job_id is None
+            await harness.request_slot()
+            assert not await harness.slot_is_taken()
+            assert harness.manager.reports[-1].slots[0].job_id is None
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_slot_that_no_job_master_accepts_is_freed_after_the_timeout(tmp_path: Path) -> None:
     """Shows TM-11."""
 
-    async def story(stage: Stage) -> None:
-        await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        await harness.request_slot()
         await asyncio.sleep(8)
-        assert await stage.beat()
+        assert await harness.slot_is_taken()
         await asyncio.sleep(3)
-        assert not await stage.beat()
+        assert not await harness.slot_is_taken()
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_deployment_is_refused_for_another_slot_or_another_master(tmp_path: Path) -> None:
     """Shows TM-19."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
             with pytest.raises(NotFound, match="nothing of job"):
-                await stage.submit(deployment())
-            await stage.request_slot()
-            other = (await stage.lead("other")).token
-            late = stage.leadership.token
-            await stage.submit(deployment())
-            await stage.executor.cancel_task(other, JOB, ATTEMPT)
+                await harness.submit(deployment())
+            await harness.request_slot()
+            other = (await harness.lead("other")).token
+            late = harness.leadership.token
+            await harness.submit(deployment())
+            await harness.executor.cancel_task(other, JOB, ATTEMPT)
             with pytest.raises(FencingTokenMismatch):
-                await stage.executor.submit_task(late, deployment(attempt=AttemptId("b" * 32)))
+                await harness.executor.submit_task(late, deployment(attempt=AttemptId("b" * 32)))
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_repeated_deployment_runs_once_even_if_it_comes_late(tmp_path: Path) -> None:
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
-            await stage.submit(deployment())
-            await stage.submit(deployment())
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
+            await harness.submit(deployment())
+            await harness.submit(deployment())
             with pytest.raises(Unavailable, match="cannot run a task now"):
-                await stage.submit(deployment(attempt=AttemptId("b" * 32)))
+                await harness.submit(deployment(attempt=AttemptId("b" * 32)))
             await asyncio.sleep(2)
             assert len(master.outcomes) == 1
-            await stage.submit(deployment())
-            await stage.executor.cancel_task(stage.leadership.token, JOB, AttemptId("c" * 32))
-            await stage.submit(deployment(attempt=AttemptId("c" * 32)))
+            await harness.submit(deployment())
+            await harness.executor.cancel_task(harness.leadership.token, JOB, AttemptId("c" * 32))
+            await harness.submit(deployment(attempt=AttemptId("c" * 32)))
             await asyncio.sleep(2)
 
-    assert len(play(tmp_path, story).history.attempts) == 1
+    assert len(run_scenario(tmp_path, scenario).history.attempts) == 1
 
 
 def test_a_recorded_outcome_is_reported_while_the_engine_still_cleans_up(
@@ -132,41 +132,41 @@ def test_a_recorded_outcome_is_reported_while_the_engine_still_cleans_up(
 ) -> None:
     monkeypatch.setattr("stoker.testing.fake_engine._CLEARING_SECONDS", 60)
 
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         recorded = asyncio.Event()
-        async with stage.master_running() as master:
-            await stage.request_slot()
+        async with harness.master_running() as master:
+            await harness.request_slot()
             with armed("outcomes.after-content", recorded.set):
-                await stage.submit(deployment(seconds=1))
+                await harness.submit(deployment(seconds=1))
                 await recorded.wait()
             assert master.outcomes == []
             await asyncio.sleep(1)
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
-            # Its slot takes the next one, and what is left of the first disturbs nobody.
-            await stage.submit(deployment(attempt=AttemptId("b" * 32), seconds=1))
+            # The slot accepts the next task; the remains of the first do not disturb it.
+            await harness.submit(deployment(attempt=AttemptId("b" * 32), seconds=1))
             await asyncio.sleep(2)
             assert [each.attempt for each in master.outcomes] == [ATTEMPT, "b" * 32]
             await asyncio.sleep(70)
             assert len(master.outcomes) == 2
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_cancellation_after_the_work_has_ended_does_not_change_the_outcome(
     tmp_path: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
+    async def scenario(harness: Harness) -> None:
         recorded = asyncio.Event()
-        async with stage.master_running() as master:
-            await stage.request_slot()
+        async with harness.master_running() as master:
+            await harness.request_slot()
             with armed("outcomes.after-content", recorded.set):
-                await stage.submit(deployment(seconds=1))
+                await harness.submit(deployment(seconds=1))
                 await recorded.wait()
-            await stage.executor.cancel_task(stage.leadership.token, JOB, ATTEMPT)
+            await harness.executor.cancel_task(harness.leadership.token, JOB, ATTEMPT)
             await asyncio.sleep(1)
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_cancelled_task_reports_its_end_and_a_second_cancellation_is_harmless(
@@ -174,48 +174,48 @@ def test_a_cancelled_task_reports_its_end_and_a_second_cancellation_is_harmless(
 ) -> None:
     """Shows TM-20."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
-            await stage.submit(deployment(seconds=100))
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
+            await harness.submit(deployment(seconds=100))
             await asyncio.sleep(1)
             for _ in range(2):
-                await stage.executor.cancel_task(stage.leadership.token, JOB, ATTEMPT)
+                await harness.executor.cancel_task(harness.leadership.token, JOB, ATTEMPT)
             await asyncio.sleep(1)
             assert [each.state for each in master.outcomes] == [ExecutionState.CANCELED]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_task_that_waits_for_spark_is_cancelled_at_once_and_never_starts(tmp_path: Path) -> None:
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
             waiting = deployment()
             graph = structs.replace(waiting.graph, configuration={"fake.start-seconds": "600"})
-            await stage.submit(structs.replace(waiting, graph=graph))
+            await harness.submit(structs.replace(waiting, graph=graph))
             await asyncio.sleep(5)
-            await stage.executor.cancel_task(stage.leadership.token, JOB, ATTEMPT)
+            await harness.executor.cancel_task(harness.leadership.token, JOB, ATTEMPT)
             await asyncio.sleep(1)
             assert [outcome.state for outcome in master.outcomes] == [ExecutionState.CANCELED]
-            assert not (stage.folder / "attempts" / ATTEMPT).exists()
+            assert not (harness.folder / "attempts" / ATTEMPT).exists()
             await asyncio.sleep(700)
 
-    assert play(tmp_path, story).history.attempts == []
+    assert run_scenario(tmp_path, scenario).history.attempts == []
 
 
 def test_an_attempt_that_its_master_does_not_know_is_cancelled(tmp_path: Path) -> None:
     """Shows JM-14."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
             master.knows = False
-            await stage.submit(deployment(seconds=100))
+            await harness.submit(deployment(seconds=100))
             await asyncio.sleep(2)
             assert [each.state for each in master.outcomes] == [ExecutionState.CANCELED]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_attempt_survives_the_loss_of_its_master_and_is_reported_to_the_next(
@@ -223,48 +223,48 @@ def test_an_attempt_survives_the_loss_of_its_master_and_is_reported_to_the_next(
 ) -> None:
     """Shows TM-12 and TM-13."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
-            await stage.request_slot()
-            await stage.submit(deployment(seconds=30))
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
+            await harness.submit(deployment(seconds=30))
             await asyncio.sleep(1)
         await asyncio.sleep(15)
-        async with stage.master_running() as successor:
+        async with harness.master_running() as successor:
             await asyncio.sleep(2)
             [introduction] = successor.introductions
             assert [each.attempt for each in introduction.attempts] == [ATTEMPT]
             await asyncio.sleep(20)
             assert [each.state for each in successor.outcomes] == [ExecutionState.FINISHED]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_after_a_final_rejection_everything_of_the_job_is_given_up(tmp_path: Path) -> None:
     """Shows TM-14."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
             master.declined = Declined(reason="wrong job", final=True)
-            await stage.request_slot()
-            assert not await stage.beat()
+            await harness.request_slot()
+            assert not await harness.slot_is_taken()
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_attempt_ends_before_a_lease_that_is_not_renewed_runs_out(tmp_path: Path) -> None:
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
             master.renews = False
-            await stage.submit(deployment(seconds=500))
+            await harness.submit(deployment(seconds=500))
             await asyncio.sleep(53)
-            assert stage.history.attempts[0].ended is None
+            assert harness.history.attempts[0].ended is None
             await asyncio.sleep(7)
-            ended = stage.history.attempts[0].ended
+            ended = harness.history.attempts[0].ended
             assert ended is not None
-            assert ended <= 60, "gone before a master could think of replacing it"
+            assert ended <= 60, "the attempt ended before a master could replace it"
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_the_next_master_is_asked_for_a_lease_at_once_only_if_an_attempt_runs(
@@ -272,96 +272,96 @@ def test_the_next_master_is_asked_for_a_lease_at_once_only_if_an_attempt_runs(
 ) -> None:
     """A failover may have used most of a lease; a registration without attempts starts one."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
             assert master.renewals == []
-            await stage.submit(deployment(seconds=500))
+            await harness.submit(deployment(seconds=500))
             await asyncio.sleep(16)
             assert master.renewals == [(ATTEMPT,)]
         await asyncio.sleep(10)
-        async with stage.master_running() as successor:
+        async with harness.master_running() as successor:
             await asyncio.sleep(2)
             assert successor.renewals == [(ATTEMPT,)]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_attempt_starts_under_the_lease_last_requested_and_not_under_a_new_one(
     tmp_path: Path,
 ) -> None:
-    """A slow deployment must not run longer than its master knows."""
+    """A slow deployment must not outlive the lease that its master knows."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
             await asyncio.sleep(13)
             began = asyncio.get_running_loop().time()
-            await stage.submit(deployment(seconds=500))
-            stage.network.partition("executor", "master")
+            await harness.submit(deployment(seconds=500))
+            harness.network.partition("executor", "master")
             await asyncio.sleep(100)
-            span = stage.history.attempts[0]
+            span = harness.history.attempts[0]
             assert span.ended is not None
             assert span.ended - began < 60 - 13
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_outcome_is_reported_only_after_it_is_recorded(tmp_path: Path) -> None:
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
-            await stage.submit(deployment())
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
+            await harness.submit(deployment())
             await asyncio.sleep(0.5)
-            stage.storage.go_away()
+            harness.storage.go_away()
             await asyncio.sleep(10)
             assert master.outcomes == []
-            stage.storage.come_back()
+            harness.storage.come_back()
             await asyncio.sleep(2)
             assert len(master.outcomes) == 1
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_task_that_raises_fails_alone(tmp_path: Path) -> None:
     """The task executor survives whatever the task raises (design invariant 7)."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
-            await stage.request_slot()
-            await stage.submit(deployment(region="unheard of"))
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
+            await harness.submit(deployment(region="unheard of"))
             await asyncio.sleep(2)
             assert [each.state for each in master.outcomes] == [ExecutionState.FAILED]
-            assert await stage.beat()
+            assert await harness.slot_is_taken()
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_tasks_have_ended_before_the_task_executor_stops_answering(tmp_path: Path) -> None:
     """An address that does not answer makes its attempts count as dead."""
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
-            await stage.request_slot()
-            await stage.submit(deployment(seconds=500))
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
+            await harness.submit(deployment(seconds=500))
             await asyncio.sleep(1)
 
-    stage = play(tmp_path, story)
-    assert stage.history.attempts[0].ended is not None
+    harness = run_scenario(tmp_path, scenario)
+    assert harness.history.attempts[0].ended is not None
 
 
 def test_outcomes_are_recorded_when_the_task_executor_has_stopped(tmp_path: Path) -> None:
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
-            await stage.request_slot()
-            await stage.submit(deployment(seconds=500))
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
+            await harness.submit(deployment(seconds=500))
             await asyncio.sleep(1)
-        stage.storage.go_away()
-        asyncio.get_running_loop().call_later(5, stage.storage.come_back)
+        harness.storage.go_away()
+        asyncio.get_running_loop().call_later(5, harness.storage.come_back)
 
-    stage = play(tmp_path, story)
+    harness = run_scenario(tmp_path, scenario)
     assert (
-        run_virtual(lambda: OutcomeStore(stage.storage).read(JOB, RegionId("out"), ATTEMPT))
+        run_virtual(lambda: OutcomeStore(harness.storage).read(JOB, RegionId("out"), ATTEMPT))
         is not None
     )
 
@@ -371,9 +371,9 @@ def test_a_task_executor_registers_again_after_a_disconnect_and_at_the_next_lead
 ) -> None:
     """Shows TM-02 and TM-05."""
 
-    async def story(stage: Stage) -> None:
-        await stage.executor.disconnect_resource_manager(stage.token, "test")
+    async def scenario(harness: Harness) -> None:
+        await harness.executor.disconnect_resource_manager(harness.token, "test")
         await asyncio.sleep(2)
-        assert len(stage.manager.registrations) == 2
+        assert len(harness.manager.registrations) == 2
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)

@@ -15,35 +15,35 @@ from stoker.core.values import FencingToken
 from stoker.taskexecutor import job_link
 from stoker.taskexecutor.job_link import JobLink, MasterHandshake
 from unit.fake_parts import JOB, FakeMaster
-from unit.taskexecutor.stage import SLOT, Stage, deployment, play
+from unit.taskexecutor.harness import SLOT, Harness, deployment, run_scenario
 
 
-async def _run_one(stage: Stage) -> list[ExecutionState]:
-    async with stage.master_running() as master:
-        await stage.request_slot()
-        await stage.submit(deployment(seconds=1))
+async def _run_one(harness: Harness) -> list[ExecutionState]:
+    async with harness.master_running() as master:
+        await harness.request_slot()
+        await harness.submit(deployment(seconds=1))
         await asyncio.sleep(5)
         assert [outcome.state for outcome in master.outcomes] == [ExecutionState.FINISHED]
         return [report.state for report in master.changes]
 
 
 def test_a_short_state_is_not_reported(tmp_path: Path):
-    async def story(stage: Stage) -> None:
-        assert await _run_one(stage) == [ExecutionState.RUNNING]
+    async def scenario(harness: Harness) -> None:
+        assert await _run_one(harness) == [ExecutionState.RUNNING]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_lasting_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(job_link, "REPORT_DELAY_SECONDS", {ExecutionState.INITIALIZING: 0.01})
 
-    async def story(stage: Stage) -> None:
-        assert await _run_one(stage) == [ExecutionState.INITIALIZING, ExecutionState.RUNNING]
+    async def scenario(harness: Harness) -> None:
+        assert await _run_one(harness) == [ExecutionState.INITIALIZING, ExecutionState.RUNNING]
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
-class Timing(FakeMaster):
+class TimingMaster(FakeMaster):
     """Records reports with their loop times."""
 
     def __init__(self, token: FencingToken) -> None:
@@ -75,73 +75,73 @@ def test_a_running_batch_task_is_reported_when_it_lasts_or_together_with_its_end
         graph = msgspec.structs.replace(task.graph, vertices=vertices, job_type=JobType.STREAMING)
         task = msgspec.structs.replace(task, graph=graph)
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running(Timing) as master:
-            assert isinstance(master, Timing)
-            await stage.request_slot()
-            await stage.submit(task)
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running(TimingMaster) as master:
+            assert isinstance(master, TimingMaster)
+            await harness.request_slot()
+            await harness.submit(task)
             await asyncio.sleep(5)
             (running, running_at), (ended, ended_at) = master.reports
             assert (running, ended) == (ExecutionState.RUNNING, ExecutionState.FINISHED)
             assert ended_at - running_at == pytest.approx(between, abs=0.05)
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_slots_are_returned_with_the_answer_to_an_outcome(tmp_path: Path):
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
             master.gives_back = (SLOT, AllocationId("somebody-elses"))
-            await stage.request_slot()
-            reports = len(stage.manager.reports)
-            await stage.submit(deployment(seconds=1))
-            assert await stage.beat()
+            await harness.request_slot()
+            reports = len(harness.manager.reports)
+            await harness.submit(deployment(seconds=1))
+            assert await harness.slot_is_taken()
             await asyncio.sleep(3)
-            assert len(stage.manager.reports) == reports + 1, "not only with the next heartbeat"
-            assert not await stage.beat()
+            assert len(harness.manager.reports) == reports + 1, "not only with the next heartbeat"
+            assert not await harness.slot_is_taken()
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_replaced_master_returns_no_slots(tmp_path: Path):
-    async def story(stage: Stage) -> None:
-        class Superseded(FakeMaster):
-            """While it answers, the next one has commands already."""
+    async def scenario(harness: Harness) -> None:
+        class SupersededMaster(FakeMaster):
+            """A job master whose successor sends commands while this one answers."""
 
             async def attempt_ended(
                 self, instance: Any, outcome: Any, before: Any
             ) -> tuple[AllocationId, ...]:
-                token = stage.leadership.token
+                token = harness.leadership.token
                 later = FencingToken(epoch=token.epoch + 1, session=token.session)
-                await stage.executor.heartbeat_from_job_master(later, JOB, (SLOT,))
+                await harness.executor.heartbeat_from_job_master(later, JOB, (SLOT,))
                 return (SLOT,)
 
-        async with stage.master_running(Superseded):
-            await stage.request_slot()
-            await stage.submit(deployment(seconds=1))
+        async with harness.master_running(SupersededMaster):
+            await harness.request_slot()
+            await harness.submit(deployment(seconds=1))
             await asyncio.sleep(2)
-            assert await stage.beat()
+            assert await harness.slot_is_taken()
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_progress_is_reported_from_the_second_interval_on(tmp_path: Path):
     reported_at: list[float] = []
 
-    class Listening(FakeMaster):
+    class ListeningMaster(FakeMaster):
         def attempts_progressed(self, instance: Any, reports: Any) -> None:
             reported_at.append(asyncio.get_running_loop().time())
 
-    async def story(stage: Stage) -> None:
-        async with stage.master_running(Listening):
-            await stage.request_slot()
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running(ListeningMaster):
+            await harness.request_slot()
             began = asyncio.get_running_loop().time()
-            await stage.submit(deployment(seconds=4))
+            await harness.submit(deployment(seconds=4))
             await asyncio.sleep(8)
             assert reported_at
             assert min(reported_at) >= began + 2, "the fake engine reports at half time"
 
-    play(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 class _Rpc:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stoker.taskexecutor.slots import SavedSlot
 from unit.fake_parts import JOB
-from unit.taskexecutor.stage import SLOT, Stage, deployment, play
+from unit.taskexecutor.harness import SLOT, Harness, deployment, run_scenario
 
 PREVIOUS = SavedSlot(index=0, job_id=JOB, allocation=SLOT)
 
@@ -15,53 +15,53 @@ def test_a_restarted_task_executor_registers_with_its_previous_slots_and_offers_
 ) -> None:
     """Shows TM-22."""
 
-    async def story(stage: Stage) -> None:
-        first, second = stage.manager.registrations[0].report.slots
+    async def scenario(harness: Harness) -> None:
+        first, second = harness.manager.registrations[0].report.slots
         assert (first.job_id, first.allocation) == (JOB, SLOT)
         assert second.job_id is None
-        async with stage.master_running() as master:
+        async with harness.master_running() as master:
             await asyncio.sleep(2)
             assert master.offered == [SLOT]
-            await stage.submit(deployment())
+            await harness.submit(deployment())
             await asyncio.sleep(3)
             assert len(master.outcomes) == 1
 
-    play(tmp_path, story, saved={0: PREVIOUS})
+    run_scenario(tmp_path, scenario, saved={0: PREVIOUS})
 
 
 def test_a_restored_slot_that_its_job_declines_is_free_at_once(tmp_path: Path) -> None:
-    async def story(stage: Stage) -> None:
-        async with stage.master_running() as master:
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
             master.accepts = False
             await asyncio.sleep(2)
             assert master.offered == [SLOT]
-            assert not await stage.beat()
-            assert stage.saved == {}
+            assert not await harness.slot_is_taken()
+            assert harness.saved == {}
 
-    play(tmp_path, story, saved={0: PREVIOUS})
+    run_scenario(tmp_path, scenario, saved={0: PREVIOUS})
 
 
 def test_a_restored_slot_of_a_job_that_is_gone_is_freed_after_the_timeout(tmp_path: Path) -> None:
     """Shows TM-11."""
 
-    async def story(stage: Stage) -> None:
-        assert await stage.beat()
+    async def scenario(harness: Harness) -> None:
+        assert await harness.slot_is_taken()
         await asyncio.sleep(11)
-        assert not await stage.beat()
-        assert stage.saved == {}
+        assert not await harness.slot_is_taken()
+        assert harness.saved == {}
 
-    play(tmp_path, story, saved={0: PREVIOUS})
+    run_scenario(tmp_path, scenario, saved={0: PREVIOUS})
 
 
 def test_a_slot_is_recorded_while_it_belongs_to_a_job_and_not_after_an_orderly_end(
     tmp_path: Path,
 ) -> None:
-    async def story(stage: Stage) -> None:
-        async with stage.master_running():
-            await stage.request_slot()
-            assert stage.saved == {0: PREVIOUS}
-            await stage.submit(deployment(seconds=500))
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
+            assert harness.saved == {0: PREVIOUS}
+            await harness.submit(deployment(seconds=500))
             await asyncio.sleep(1)
-            assert stage.saved == {0: PREVIOUS}
+            assert harness.saved == {0: PREVIOUS}
 
-    assert play(tmp_path, story).saved == {}
+    assert run_scenario(tmp_path, scenario).saved == {}

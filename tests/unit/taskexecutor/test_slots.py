@@ -183,12 +183,12 @@ EVENTS = st.lists(
 )
 
 
-def of(index: int, turn: int) -> tuple[JobId, AllocationId]:
+def ids_of(index: int, turn: int) -> tuple[JobId, AllocationId]:
     return JobId(str(turn) * 32), AllocationId(f"{index}-{turn}")
 
 
-def play(table: PersistentSlotTable, event: str, index: int, turn: int) -> None:
-    job_id, allocation = of(index, turn)
+def apply_event(table: PersistentSlotTable, event: str, index: int, turn: int) -> None:
+    job_id, allocation = ids_of(index, turn)
     try:
         match event:
             case "reserve":
@@ -213,7 +213,7 @@ def test_the_next_instance_restores_the_slots_that_were_not_given_up(
     disk: dict[int, SavedSlot] = {}
     previous = PersistentSlotTable(SLOTS, ProcessSlots(disk))
     for event in events:
-        play(previous, *event)
+        apply_event(previous, *event)
     expected = {
         (held.id, held.job_id, held.index)
         for held in previous.all()
@@ -230,7 +230,7 @@ def test_the_next_instance_restores_the_slots_that_were_not_given_up(
 def test_an_orderly_shutdown_leaves_no_records() -> None:
     disk: dict[int, SavedSlot] = {}
     table = PersistentSlotTable(SLOTS, ProcessSlots(disk))
-    table.reserve(*of(0, 0), 0, 0.0)
-    table.reserve(*of(1, 0), 1, 0.0)
+    table.reserve(*ids_of(0, 0), 0, 0.0)
+    table.reserve(*ids_of(1, 0), 1, 0.0)
     table.remove_all_records()
     assert disk == {}

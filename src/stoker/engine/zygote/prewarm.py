@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.02
 
 
 def prewarm_spark() -> list[str]:
-    """Play a small task against a fake server; return the calls that it made.
+    """Run a small task against a fake server; return the calls that it made.
 
     No session, thread or connection is left.
     """

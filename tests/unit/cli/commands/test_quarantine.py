@@ -1,4 +1,4 @@
-"""`stoker quarantine`, and what other commands say of jobs that cannot be loaded."""
+"""`stoker quarantine`, and how other commands report jobs that cannot be loaded."""
 
 import json
 
@@ -6,7 +6,7 @@ from stoker.core.states import JobStatus
 from stoker.testing.sample_jobs import BROKEN, RUNNING, UNKNOWN
 
 
-async def test_nothing_in_quarantine_is_said_and_list_does_not_mention_it(served) -> None:
+async def test_an_empty_quarantine_is_reported_and_list_does_not_mention_it(served) -> None:
     assert "No job is in quarantine." in (await served("quarantine", "list")).stdout
     assert json.loads((await served("quarantine", "list", "--json")).stdout) == []
     assert "quarantine" not in (await served("list")).stdout
@@ -22,7 +22,7 @@ async def test_quarantined_jobs_are_listed_with_reason_and_path(served) -> None:
     assert (job["job_id"], job["cancel_wanted"]) == (BROKEN, False)
 
 
-async def test_list_mentions_them_in_one_line_and_keeps_its_json(served) -> None:
+async def test_list_mentions_quarantined_jobs_in_one_line_but_not_in_json(served) -> None:
     served.master.dispatcher.put_into_quarantine(BROKEN)
     assert (await served("list")).stdout.splitlines()[-1] == (
         "In quarantine: 1 job that cannot be loaded (stoker quarantine list)."
@@ -46,7 +46,7 @@ async def test_a_retry_that_succeeds_names_the_next_command(served) -> None:
     assert served.master.dispatcher.jobs[BROKEN].status is JobStatus.RUNNING
 
 
-async def test_a_job_is_dropped_by_the_beginning_of_its_id(served) -> None:
+async def test_a_job_can_be_dropped_by_a_prefix_of_its_id(served) -> None:
     served.master.dispatcher.put_into_quarantine(BROKEN)
     result = await served("quarantine", "drop", BROKEN[:4], "--json")
     assert json.loads(result.stdout) == {"job_id": BROKEN, "done": "dropped"}
@@ -67,7 +67,7 @@ async def test_an_unknown_or_ambiguous_job_is_refused(served) -> None:
     assert len(served.master.dispatcher.quarantine) == 2
 
 
-async def test_status_of_one_says_where_it_is_and_what_to_do(served) -> None:
+async def test_the_status_of_a_quarantined_job_says_what_to_do(served) -> None:
     served.master.dispatcher.put_into_quarantine(BROKEN)
     result = await served("status", BROKEN)
     assert result.exit_code == 1

@@ -12,14 +12,14 @@ from stoker.testing.sample_jobs import EXECUTOR, RUNNING
 from unit.cli.conftest import ServedMaster
 
 
-class Leaving(DispatcherInMemory):
-    """Its task executor is gone as soon as it is drained."""
+class DispatcherWithoutDrained(DispatcherInMemory):
+    """A dispatcher whose task executor leaves as soon as it is drained."""
 
     async def task_executors(self) -> list[TaskExecutorDetails]:
         return [] if self.drained else await super().task_executors()
 
 
-class ManyQueues(DispatcherInMemory):
+class DispatcherWithTwoQueues(DispatcherInMemory):
     async def queues(self) -> list[QueueOverview]:
         return [
             QueueOverview(name="default", running=3, slots=5),
@@ -30,16 +30,16 @@ class ManyQueues(DispatcherInMemory):
 async def test_queues_are_listed_with_their_limits_and_next_jobs(served: ServedMaster) -> None:
     result = await served("queue", "list")
     assert result.exit_code == 0, result.output
-    assert [line.split("  ") for line in _squeezed(result.stdout)] == [
+    assert [line.split("  ") for line in _rows_of(result.stdout)] == [
         ["QUEUE", "RUNNING", "SLOTS", "WAITING", "NEXT"],
         ["nightly", "1 of 1", "2", "1", RUNNING[:12]],
     ]
 
 
-async def test_a_queue_without_limits_and_waiting_jobs_says_so(served: ServedMaster) -> None:
-    served.master.dispatcher = ManyQueues()
+async def test_queues_are_listed_with_and_without_limits(served: ServedMaster) -> None:
+    served.master.dispatcher = DispatcherWithTwoQueues()
     result = await served("queue", "list")
-    assert [line.split("  ") for line in _squeezed(result.stdout)[1:]] == [
+    assert [line.split("  ") for line in _rows_of(result.stdout)[1:]] == [
         ["default", "3", "5", "0", "-"],
         ["nightly", "2 of 2", "4 of 8", "0", "-"],
     ]
@@ -59,7 +59,7 @@ async def test_queues_are_printed_as_json(served: ServedMaster) -> None:
     ]
 
 
-async def test_a_task_executor_is_drained_and_not_waited_for(served: ServedMaster) -> None:
+async def test_drain_returns_without_waiting_by_default(served: ServedMaster) -> None:
     result = await served("drain", EXECUTOR, "--timeout", "600")
     assert result.exit_code == 0, result.output
     assert "gets no new tasks and ends when its last one is done" in result.stderr
@@ -67,7 +67,7 @@ async def test_a_task_executor_is_drained_and_not_waited_for(served: ServedMaste
 
 
 async def test_an_executor_that_leaves_in_time_is_reported(served: ServedMaster) -> None:
-    served.master.dispatcher = Leaving()
+    served.master.dispatcher = DispatcherWithoutDrained()
     result = await served("drain", EXECUTOR, "--wait", "60")
     assert result.exit_code == 0, result.output
     assert "has left" in result.stderr
@@ -98,8 +98,8 @@ async def test_wrong_arguments_give_exit_code_2(
     assert (await served(*arguments)).exit_code == 2
 
 
-def _squeezed(text: str) -> list[str]:
-    """Columns apart by two blanks, however wide they are."""
+def _rows_of(text: str) -> list[str]:
+    """The lines of a table, with exactly two blanks between columns of any width."""
     found = []
     for line in text.strip().splitlines():
         cells = [cell.strip() for cell in line.split("  ") if cell.strip()]

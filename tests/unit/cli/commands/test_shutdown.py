@@ -7,7 +7,7 @@ from stoker.core.states import ApplicationStatus
 from stoker.testing.rest import Master
 
 
-async def test_shutdown_names_running_jobs_before_it_does_anything(served) -> None:
+async def test_shutdown_without_yes_only_reports_the_running_jobs(served) -> None:
     result = await served("shutdown")
     assert result.exit_code == 1
     assert "this cancels 1 job that has not ended; add --yes" in result.stderr
@@ -21,7 +21,7 @@ async def test_a_cluster_that_still_answers_gives_exit_code_1(served) -> None:
     assert served.master.dispatcher.shut_down_as == [ApplicationStatus.SUCCEEDED]
 
 
-async def test_it_returns_when_the_masters_have_ended(stoker) -> None:
+async def test_shutdown_returns_when_the_masters_have_ended(stoker) -> None:
     master = Master()
     async with master.serving() as url:
         command = asyncio.create_task(asyncio.to_thread(stoker, "-m", url, "shutdown", "--yes"))

@@ -1,4 +1,4 @@
-"""What the demo says of itself."""
+"""What the demo prints and reports."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.sample_jobs import FAILED, FINISHED, job_details
 
 
-def test_its_outcome_names_the_jobs_and_whether_the_query_went_on() -> None:
+def test_the_outcome_names_the_jobs_and_whether_the_query_continued() -> None:
     told = io.StringIO()
     story = Story(Console(file=told))
     details = job_details(FINISHED, JobStatus.FINISHED, ExecutionState.FINISHED)
@@ -29,7 +29,7 @@ def test_its_outcome_names_the_jobs_and_whether_the_query_went_on() -> None:
     assert "That was Stoker" in told.getvalue()
 
 
-def test_the_demo_fails_when_a_job_of_it_fails() -> None:
+def test_the_demo_fails_when_one_of_its_jobs_fails() -> None:
     story = Story(Console(file=io.StringIO()))
     with pytest.raises(StokerError, match="the demo failed"):
         story._show_end(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))

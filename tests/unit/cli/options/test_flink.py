@@ -1,4 +1,4 @@
-"""What whoever knows Flink's command line types, means the same here."""
+"""Options of Flink's command line have the same meaning in `stoker`."""
 
 import sys
 import zipfile
@@ -26,27 +26,27 @@ for name in ("first", "second"):
     job.source("numbers", format="json", path="/in")
     job.sink("numbers", name="copies", format="json", path="/out")
 """
-WHICH = " -m --jobmanager -D -t --target -e --executor -z --zookeeperNamespace -yid"
-FLINK = {
+TARGET_OPTIONS = " -m --jobmanager -D -t --target -e --executor -z --zookeeperNamespace -yid"
+FLINK_OPTIONS = {
     "run": "-c --class -d --detached -n --allowNonRestoredState -p --parallelism -py --python "
     "-pyfs --pyFiles -pyreq --pyRequirements -s --fromSavepoint -sae --shutdownOnAttachedExit "
     "-D -m --jobmanager -cm --claimMode -rm --restoreMode "
     "-pypath --pyPythonPath -pyclientexec --pyClientExecutable -t --target -e --executor "
-    # Refused with what to do instead.
+    # Refused, with a remedy.
     "-z --zookeeperNamespace -yid --yarnapplicationId "
     "-C --classpath -pyexec --pyExecutable -pyarch --pyArchives -pym --pyModule",
     "info": "-c --class -p --parallelism",
-    "list": "-a --all -r --running -s --scheduled" + WHICH,
-    "stop": "-d --drain -detached -p --savepointPath -type --type" + WHICH,
-    "cancel": "-s --withSavepoint" + WHICH,
-    "savepoint trigger": "-detached -type --type -j --jarfile" + WHICH,
-    "savepoint dispose": "-j --jarfile" + WHICH,
-    "checkpoint trigger": "-full --full" + WHICH,
+    "list": "-a --all -r --running -s --scheduled" + TARGET_OPTIONS,
+    "stop": "-d --drain -detached -p --savepointPath -type --type" + TARGET_OPTIONS,
+    "cancel": "-s --withSavepoint" + TARGET_OPTIONS,
+    "savepoint trigger": "-detached -type --type -j --jarfile" + TARGET_OPTIONS,
+    "savepoint dispose": "-j --jarfile" + TARGET_OPTIONS,
+    "checkpoint trigger": "-full --full" + TARGET_OPTIONS,
 }
-"""Of Flink 2.3."""
+"""The options of each command in Flink 2.3."""
 
 
-@pytest.mark.parametrize("path", sorted(FLINK))
+@pytest.mark.parametrize("path", sorted(FLINK_OPTIONS))
 def test_every_option_of_flinks_command_is_known(path: str) -> None:
     command: click.Command | None = cli
     context = click.Context(cli, info_name="stoker")
@@ -57,7 +57,7 @@ def test_every_option_of_flinks_command_is_known(path: str) -> None:
         context = click.Context(command, info_name=name, parent=context)
     assert command is not None
     known = {name for param in command.params for name in param.opts}
-    assert set(FLINK[path].split()) - known == set()
+    assert set(FLINK_OPTIONS[path].split()) - known == set()
 
 
 def test_no_two_options_of_a_command_share_a_name() -> None:
@@ -82,7 +82,9 @@ def info(stoker: Stoker, *arguments: str | Path) -> JobGraph:
     return msgspec.json.decode(result.stdout, type=JobGraph)
 
 
-def test_a_pipeline_is_chosen_and_its_shuffles_divided(stoker: Stoker, pipelines: Path) -> None:
+def test_options_select_a_pipeline_and_its_shuffle_partitions(
+    stoker: Stoker, pipelines: Path
+) -> None:
     graph = info(stoker, pipelines, "-c", "second", "-p", "7", "-D", "spark.sql.ansi.enabled=true")
     assert graph.name == "second"
     assert graph.configuration == {
@@ -93,7 +95,7 @@ def test_a_pipeline_is_chosen_and_its_shuffles_divided(stoker: Stoker, pipelines
     assert wins.configuration == {"spark.sql.shuffle.partitions": "3"}
 
 
-def test_a_script_and_its_files_are_named_as_with_flink(stoker: Stoker, tmp_path: Path) -> None:
+def test_flink_options_name_a_script_and_its_files(stoker: Stoker, tmp_path: Path) -> None:
     wheel = "tool-1.0-py3-none-any.whl"
     for name in ("main.py", "helper.py", "more.zip"):
         (tmp_path / name).write_bytes(b"")
@@ -142,9 +144,7 @@ def test_an_unsupported_option_of_flink_is_refused_with_a_remedy(
     assert words in " ".join(result.stderr.split())
 
 
-def test_workers_of_a_program_look_for_modules_where_they_are_told(
-    stoker: Stoker, tmp_path: Path
-) -> None:
+def test_pypath_sets_the_module_path_of_a_program(stoker: Stoker, tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("print(1)\n")
     graph = info(stoker, tmp_path / "main.py", "-pypath", "/opt/a:/opt/b", "--env", "TZ=UTC")
     (program,) = graph.vertices
@@ -152,29 +152,31 @@ def test_workers_of_a_program_look_for_modules_where_they_are_told(
     assert program.environment == {"PYTHONPATH": "/opt/a:/opt/b", "TZ": "UTC"}
 
 
-def test_a_pipeline_takes_its_modules_along_instead(stoker: Stoker, pipelines: Path) -> None:
+def test_pypath_is_refused_for_a_pipeline_with_a_remedy(stoker: Stoker, pipelines: Path) -> None:
     result = stoker("info", pipelines, "-c", "first", "-pypath", "/opt/a")
     assert result.exit_code == 1, result.output
     assert "--py-file" in result.stderr
 
 
-def test_the_python_that_runs_the_command_may_be_named(stoker: Stoker, pipelines: Path) -> None:
+def test_pyclientexec_accepts_the_python_that_runs_the_command(
+    stoker: Stoker, pipelines: Path
+) -> None:
     graph = info(stoker, pipelines, "-c", "first", "-pyclientexec", sys.executable)
     assert graph.name == "first"
 
 
-class Saving(DispatcherInMemory):
-    """Takes savepoints at once, and removes them."""
+class DispatcherWithSavepoints(DispatcherInMemory):
+    """A dispatcher that takes and disposes of savepoints at once."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[SavepointRequest] = []
+        self.requests: list[SavepointRequest] = []
         self.disposed: list[str] = []
 
     async def trigger_savepoint(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest
     ) -> None:
-        self.asked.append(request)
+        self.requests.append(request)
 
     async def savepoint_status(
         self, job_id: JobId, trigger_id: str, seconds: float
@@ -186,13 +188,13 @@ class Saving(DispatcherInMemory):
 
 
 @pytest.fixture
-def saving(served: ServedMaster) -> Saving:
-    served.master.dispatcher = Saving()
+def saving(served: ServedMaster) -> DispatcherWithSavepoints:
+    served.master.dispatcher = DispatcherWithSavepoints()
     return served.master.dispatcher
 
 
-async def test_savepoint_with_a_job_alone_triggers_a_savepoint(
-    served: ServedMaster, saving: Saving
+async def test_savepoint_without_a_subcommand_triggers_a_savepoint(
+    served: ServedMaster, saving: DispatcherWithSavepoints
 ) -> None:
     for arguments in (
         ("savepoint", RUNNING, "/saved"),
@@ -201,11 +203,11 @@ async def test_savepoint_with_a_job_alone_triggers_a_savepoint(
     ):
         result = await served(*arguments)
         assert (result.exit_code, result.stdout) == (0, "/saved/one\n"), result.output
-    assert [each.directory for each in saving.asked] == ["/saved"] * 3
+    assert [each.directory for each in saving.requests] == ["/saved"] * 3
 
 
-async def test_a_savepoint_and_a_stop_can_be_left_to_the_cluster(
-    served: ServedMaster, saving: Saving
+async def test_detached_savepoint_and_stop_return_before_the_savepoint_is_complete(
+    served: ServedMaster, saving: DispatcherWithSavepoints
 ) -> None:
     for arguments in (
         ("savepoint", "-detached", RUNNING),
@@ -215,14 +217,14 @@ async def test_a_savepoint_and_a_stop_can_be_left_to_the_cluster(
         assert result.exit_code == 0, result.output
         assert len(result.stdout.strip()) == 32
         assert "is being taken" in result.stderr
-    assert [(each.stop, each.directory) for each in saving.asked] == [
+    assert [(each.stop, each.directory) for each in saving.requests] == [
         (False, None),
         (True, "/saved"),
     ]
 
 
 async def test_a_savepoint_is_disposed_of_by_an_option(
-    served: ServedMaster, saving: Saving
+    served: ServedMaster, saving: DispatcherWithSavepoints
 ) -> None:
     for arguments in (
         ("-d", "/saved/one"),
@@ -234,7 +236,7 @@ async def test_a_savepoint_is_disposed_of_by_an_option(
     assert saving.disposed == ["/saved/one", "/saved/two", "/saved/three"]
 
 
-async def test_a_full_checkpoint_is_said_to_be_as_any_other(
+async def test_the_full_option_of_a_checkpoint_is_reported_as_without_effect(
     served: ServedMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served.master.dispatcher.jobs[STREAM] = streaming_details()
@@ -246,9 +248,9 @@ async def test_a_full_checkpoint_is_said_to_be_as_any_other(
     assert "--full has no effect" in result.stderr
 
 
-async def test_a_job_is_cancelled_with_a_savepoint_in_the_usual_place(
-    served: ServedMaster, saving: Saving
+async def test_a_job_is_cancelled_with_a_savepoint_in_the_default_directory(
+    served: ServedMaster, saving: DispatcherWithSavepoints
 ) -> None:
     result = await served("cancel", RUNNING, "--no-wait", "--withSavepoint")
     assert result.exit_code == 0, result.output
-    assert [(each.cancel, each.directory) for each in saving.asked] == [(True, None)]
+    assert [(each.cancel, each.directory) for each in saving.requests] == [(True, None)]

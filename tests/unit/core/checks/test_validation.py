@@ -1,4 +1,4 @@
-"""Every bad graph has a message that says what is wrong, where, and what to do."""
+"""Every fault in a job graph gets a message that says what is wrong, where, and what to do."""
 
 import msgspec
 import pytest
@@ -65,7 +65,7 @@ def test_a_vertex_that_reads_itself_is_a_cycle() -> None:
     assert "it needs its own result: a → a" in messages(transform("a", "a"), sink(of="a"))[0]
 
 
-def test_an_unknown_input_comes_with_a_suggestion() -> None:
+def test_an_unknown_input_is_refused_with_a_suggestion() -> None:
     told = messages(source(), sink(of="raww"), sink("second", of="raw"))
     assert told == ["sink 'out': unknown input 'raww' (did you mean 'raw'?)"]
 
@@ -137,7 +137,7 @@ def test_a_transform_without_input_is_refused() -> None:
     ("option", "remedy"),
     [("heeder", "did you mean 'header'?"), ("infer_schema", "did you mean 'inferSchema'?")],
 )
-def test_an_unknown_format_option_comes_with_a_suggestion(option: str, remedy: str) -> None:
+def test_an_unknown_format_option_is_refused_with_a_suggestion(option: str, remedy: str) -> None:
     read = FormatRead(format="csv", path="in", options={option: "true"})
     assert messages(source(read=read), sink()) == [
         f"source 'raw': unknown option '{option}' of format csv ({remedy})"
@@ -149,12 +149,12 @@ def test_options_are_compared_without_regard_to_case() -> None:
     assert messages(source(read=read), sink()) == []
 
 
-def test_a_format_that_is_not_known_takes_any_option() -> None:
+def test_an_unknown_format_accepts_any_option() -> None:
     read = FormatRead(format="delta", options={"versionAsOf": "3"})
     assert messages(source(read=read), sink()) == []
 
 
-def test_a_driver_property_of_jdbc_is_taken_and_a_typo_is_not() -> None:
+def test_a_driver_property_of_jdbc_is_accepted_and_a_typo_is_refused() -> None:
     options = {"url": "jdbc:x", "dbtable": "t", "sslmode": "require", "numPartition": "3"}
     told = messages(source(read=FormatRead(format="jdbc", options=options)), sink())
     assert told == [
@@ -162,7 +162,7 @@ def test_a_driver_property_of_jdbc_is_taken_and_a_typo_is_not() -> None:
     ]
 
 
-def test_a_misspelt_format_comes_with_a_suggestion() -> None:
+def test_a_misspelt_format_is_refused_with_a_suggestion() -> None:
     told = messages(source(read=FormatRead(format="parqet", path="in")), sink())
     assert told == ["source 'raw': unknown format 'parqet' (did you mean 'parquet'?)"]
 
@@ -197,14 +197,14 @@ def test_a_stream_of_files_needs_a_schema() -> None:
     assert messages(source(read=read, streaming=True), sink(), configuration=inferred) == []
 
 
-def test_formats_that_are_only_streams_must_be_marked() -> None:
+def test_a_source_of_a_streaming_only_format_must_be_marked_as_streaming() -> None:
     rate = FormatRead(format="rate")
     assert messages(source(read=rate), sink()) == [
         "source 'raw': format rate is always a stream (mark the source as streaming)"
     ]
 
 
-def test_formats_that_are_never_streams_are_refused_as_one() -> None:
+def test_a_batch_only_format_cannot_be_read_as_a_stream() -> None:
     jdbc = FormatRead(format="jdbc", options={"url": "u", "dbtable": "t"})
     assert (
         "format jdbc cannot be read as a stream"
@@ -243,7 +243,7 @@ def test_jdbc_has_no_streaming_sink() -> None:
     ]
 
 
-def test_the_checkpoint_location_is_not_the_users_to_set() -> None:
+def test_users_cannot_set_the_checkpoint_location() -> None:
     write = FormatWrite(format="parquet", path="o", options={"checkpointLocation": "c"})
     assert "Stoker keeps the checkpoint" in messages(rate(), sink(write=write))[0]
 
@@ -278,14 +278,14 @@ def test_a_function_may_open_a_stream_by_itself() -> None:
     assert messages(source(read=read), sink(trigger="1 second")) == []
 
 
-def test_a_bad_mode_comes_with_the_list() -> None:
+def test_an_unknown_mode_is_refused_with_the_allowed_ones() -> None:
     assert messages(source(), sink(mode="overwite")) == [
         "sink 'out': mode 'overwite' is not for a batch sink "
         "(did you mean 'overwrite'? a batch sink takes append, overwrite, ignore, errorifexists)"
     ]
 
 
-def test_a_batch_mode_is_not_for_a_stream_and_the_other_way_round() -> None:
+def test_a_stream_refuses_batch_modes_and_a_batch_job_refuses_streaming_modes() -> None:
     assert messages(rate(), sink(mode="overwrite")) == [
         "sink 'out': mode 'overwrite' is not for a streaming sink "
         "(a streaming sink takes append, update, complete)"
@@ -324,7 +324,7 @@ def test_a_script_without_statement_is_refused() -> None:
         (False, ("df", "spark"), "takes 2 arguments"),
     ],
 )
-def test_the_function_of_a_sink_has_the_arguments_of_its_kind(
+def test_a_sink_function_must_take_the_arguments_of_its_kind(
     streaming: bool, parameters: tuple[str, ...], told: str | None
 ) -> None:
     function = PythonFunction(name="f", payload=b"", parameters=parameters)
@@ -332,7 +332,7 @@ def test_the_function_of_a_sink_has_the_arguments_of_its_kind(
     assert [told in message for message in found] == ([True] if told else [])
 
 
-def test_a_parameter_that_nothing_fills_is_refused() -> None:
+def test_a_function_parameter_without_a_value_is_refused() -> None:
     function = PythonFunction(name="f", payload=b"", parameters=("raw", "other"))
     vertex = Transform(name="t", inputs=("raw",), compute=function)
     assert messages(source(), vertex, sink(of="t")) == [
@@ -408,7 +408,7 @@ def test_a_graph_of_50_mb_is_refused_and_its_large_vertex_is_named() -> None:
     )
 
 
-def test_a_text_that_cannot_be_written_down_is_refused() -> None:
+def test_text_that_is_not_unicode_is_refused() -> None:
     assert messages(source(), sink(), parameters={"day": "\ud800"}) == [
         "job: a text in it is not Unicode: '\\ud800' (correct the text)"
     ]
@@ -482,13 +482,15 @@ def test_random_graphs_validate_and_their_regions_cover_every_vertex(job: JobGra
 
 
 @given(acyclic_graphs(), st.data())
-def test_an_edge_back_is_always_found(job: JobGraph, data: st.DataObject) -> None:
+def test_a_back_edge_is_always_found(job: JobGraph, data: st.DataObject) -> None:
     transforms = [v for v in job.vertices if isinstance(v, Transform)]
     if not transforms:
         return
     late = data.draw(st.sampled_from(transforms))
     first = msgspec.structs.replace(
-        data.draw(st.sampled_from([t for t in transforms if t.name in _above(job, late.name)])),
+        data.draw(
+            st.sampled_from([t for t in transforms if t.name in _with_upstream(job, late.name)])
+        ),
         inputs=(late.name,),
     )
     changed = msgspec.structs.replace(
@@ -497,10 +499,10 @@ def test_an_edge_back_is_always_found(job: JobGraph, data: st.DataObject) -> Non
     assert any("it needs its own result" in str(fault) for fault in faults_of(changed))
 
 
-def _above(job: JobGraph, name: str) -> set[str]:
+def _with_upstream(job: JobGraph, name: str) -> set[str]:
     vertex = job.vertex(name)
     found = {name}
     if isinstance(vertex, Transform):
         for upstream in vertex.inputs:
-            found |= _above(job, upstream)
+            found |= _with_upstream(job, upstream)
     return found

@@ -1,4 +1,4 @@
-"""The pure decisions of a replacement: whatever happens, it ends with one version."""
+"""The pure decisions of a replacement: in every scenario, it ends with one running version."""
 
 from dataclasses import dataclass, field, replace
 
@@ -75,7 +75,7 @@ def test_a_running_job_is_stopped_once():
     )
 
 
-def test_a_stop_of_an_earlier_leader_that_came_to_nothing_is_repeated_under_a_fresh_order():
+def test_an_unfinished_stop_of_an_earlier_leader_is_repeated_with_a_new_order():
     following = advanced(plan(), Observation(old=RUNS), order="fresh")
     assert (following.phase, following.order) == (ReplacementPhase.STOPPING, "fresh")
 
@@ -89,7 +89,7 @@ def test_a_stop_that_an_earlier_leader_completed_counts():
     assert following.savepoint == "/saved/savepoint-aaaaaa-0123456789ab"
 
 
-def test_a_job_that_somebody_else_stopped_or_cancelled_is_not_started_again():
+def test_a_job_stopped_or_cancelled_by_another_request_is_not_started_again():
     for old in (
         JobSnapshot(status=JobStatus.FINISHED, stopped_at="/saved/savepoint-aaaaaa-other"),
         JobSnapshot(status=JobStatus.CANCELED),
@@ -137,7 +137,7 @@ def test_a_rescale_repartitions_the_state_between_stop_and_start():
         ReplacementPhase.STARTING,
         "/repartitioned",
     )
-    # What cannot start from the repartitioned state starts from the whole one.
+    # A job that cannot start from the repartitioned state starts from the original state.
     assert advanced(repartitioned, Observation(refusal="no")).origin is None
 
 
@@ -168,15 +168,15 @@ def test_a_snapshot_has_the_first_failure_and_the_stop_savepoint_of_the_job():
     assert snapshot_of(other).stopped_at is None
 
 
-# Any scenario: leaders that die between any two steps, versions that are good, bad or refused.
+# Leaders may die between any two steps; each version may be good, bad or refused.
 
 
 @dataclass
-class Story:
-    """The jobs of a cluster, as far as a replacement touches them."""
+class Scenario:
+    """The jobs of a cluster that a replacement affects."""
 
     stop_fails: bool
-    divides: bool
+    can_repartition: bool
     new_is: str
     old_is_refused: bool
     jobs: dict[JobId, JobSnapshot] = field(default_factory=lambda: {OLD: RUNS})
@@ -201,14 +201,14 @@ class Story:
             refusal=self.refusal,
         )
 
-    def dies(self) -> None:
-        """The next leader knows what is on record, and the jobs."""
+    def replace_leader(self) -> None:
+        """Only the records and the jobs outlive a leader."""
         self.leader += 1
         self.stops.clear()
         self.repartitioned = self.refusal = None
         self.seconds = 0.0
 
-    def act(self, at: Replacement, step: object) -> Replacement:
+    def carry_out(self, at: Replacement, step: object) -> Replacement:
         match step:
             case AdvancePhase(plan=following):
                 if following.phase is not at.phase:
@@ -221,7 +221,7 @@ class Story:
                 if failure is None:
                     self.jobs[OLD] = stopped(at)
             case Repartition():
-                if self.divides:
+                if self.can_repartition:
                     self.repartitioned = f"/repartitioned-{self.leader}"
                 else:
                     self.refusal = "cannot be repartitioned"
@@ -250,7 +250,7 @@ class Story:
 @given(
     kind=st.sampled_from(ReplacementKind),
     stop_fails=st.booleans(),
-    divides=st.booleans(),
+    can_repartition=st.booleans(),
     new_is=st.sampled_from(["good", "bad", "refused"]),
     old_is_refused=st.booleans(),
     deaths=st.sets(st.integers(0, 30), max_size=8),
@@ -258,21 +258,24 @@ class Story:
 def test_every_replacement_ends_with_one_running_version_or_names_its_savepoint(
     kind: ReplacementKind,
     stop_fails: bool,
-    divides: bool,
+    can_repartition: bool,
     new_is: str,
     old_is_refused: bool,
     deaths: set[int],
 ):
-    scenario = Story(
-        stop_fails=stop_fails, divides=divides, new_is=new_is, old_is_refused=old_is_refused
+    scenario = Scenario(
+        stop_fails=stop_fails,
+        can_repartition=can_repartition,
+        new_is=new_is,
+        old_is_refused=old_is_refused,
     )
     at = plan(kind=kind, partitions=4, order="order-0")
     for number in range(60):
         if at.phase.over:
             break
-        at = scenario.act(at, decide(at, scenario.world(at), f"order-{scenario.leader}"))
+        at = scenario.carry_out(at, decide(at, scenario.world(at), f"order-{scenario.leader}"))
         if number in deaths:
-            scenario.dies()
+            scenario.replace_leader()
     assert at.phase.over, at
     live = [job for job, is_seen in scenario.jobs.items() if not is_seen.status.globally_terminal]
     if at.phase is ReplacementPhase.FAILED and at.savepoint is not None:
@@ -280,6 +283,8 @@ def test_every_replacement_ends_with_one_running_version_or_names_its_savepoint(
         assert at.savepoint in at.reason
     else:
         assert live == [at.running_id]
-    wanted = not stop_fails and new_is == "good" and (divides or kind is ReplacementKind.UPGRADE)
+    wanted = (
+        not stop_fails and new_is == "good" and (can_repartition or kind is ReplacementKind.UPGRADE)
+    )
     assert (at.phase is ReplacementPhase.DONE) == wanted
     assert scenario.cancelled.count(NEW) <= 1

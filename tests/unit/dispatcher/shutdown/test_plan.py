@@ -25,7 +25,7 @@ PATIENCE = 10.0
 
 
 def test_a_cluster_without_work_ends_at_once() -> None:
-    """Its first step is the end (DISP-16)."""
+    """The first step of its plan is the end (DISP-16)."""
     assert ShutdownPlan(0, PATIENCE).next_step(RemainingWork(), 0) == ShutdownComplete()
 
 
@@ -37,7 +37,9 @@ def test_nothing_is_cancelled_before_savepoints_have_finished() -> None:
         frozenset({ONE})
     )
     later = RemainingWork(savepoints=1, ending=frozenset({ONE}))
-    assert ending.next_step(later, 6) == WaitUntil(15), "jobs have their own time from then on"
+    assert ending.next_step(later, 6) == WaitUntil(15), (
+        "jobs have a timeout of their own from then on"
+    )
 
 
 def test_a_slow_savepoint_does_not_hold_up_the_shutdown_beyond_the_timeout() -> None:
@@ -48,7 +50,7 @@ def test_a_slow_savepoint_does_not_hold_up_the_shutdown_beyond_the_timeout() -> 
 
 
 def test_the_shutdown_completes_after_the_end_and_clean_up_of_all_jobs() -> None:
-    """No record of a job may bring it back (DISP-17)."""
+    """Otherwise a leftover record could bring a job back (DISP-17)."""
     ending = ShutdownPlan(0, PATIENCE)
     assert isinstance(ending.next_step(RemainingWork(ending=frozenset({ONE})), 0), WaitUntil)
     assert isinstance(ending.next_step(RemainingWork(in_cleanup=frozenset({ONE})), 1), WaitUntil)
@@ -149,7 +151,7 @@ LATE = FORGOTTEN_AFTER_MILLIS + 2 * 1000 + 1
 def test_a_new_leader_decides_about_a_shutdown_on_record(
     found: ShutdownRecord | None, concerns_us: bool, now: int, expected: RecordedShutdown
 ) -> None:
-    """It continues, ends with, or forgets the shutdown (RUN-05, RUN-06)."""
+    """The leader completes the shutdown, ends with it, or forgets it (RUN-05, RUN-06)."""
     standing = decide_recorded_shutdown(
         found, concerns_us=concerns_us, now=now, timeout_millis=1000
     )

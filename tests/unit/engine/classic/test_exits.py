@@ -1,4 +1,4 @@
-"""What is told of a program's end."""
+"""How the end of a program is reported."""
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,7 @@ def test_what_the_program_raised_is_its_failure() -> None:
     )
 
 
-def test_java_out_of_memory_is_named_whatever_python_made_of_it() -> None:
+def test_java_out_of_memory_is_named_whatever_python_raised() -> None:
     words = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
     for code, ended in ((1, RAISED), (1, None)):
         for written in ((words, ""), ("Connection refused", f"row\n{words}")):

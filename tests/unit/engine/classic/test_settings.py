@@ -1,4 +1,4 @@
-"""Which jobs a spare driver serves, and what drivers are started with."""
+"""What a job can reuse of a spare driver, and the settings of new drivers."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from stoker.engine.server_config import ServerFiles
         ({}, {"PYTHONHASHSEED": "1"}, Fit.NOTHING),
     ],
 )
-def test_a_spare_driver_serves_what_it_can(
+def test_settings_and_environment_decide_what_a_spare_driver_can_provide(
     settings: dict[str, str], environment: dict[str, str], fit: Fit
 ) -> None:
     assert fit_of(settings, environment) is fit

@@ -1,4 +1,4 @@
-"""Spare runners: who may be taken, and who may not."""
+"""Spare runners: which one a task gets, and which ones are not used."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ class Server:
 
 
 class SlowToDie:
-    """Its kill takes a second, in which it still looks alive."""
+    """A process that still looks alive during the second that its kill takes."""
 
     def __init__(self) -> None:
         self.is_alive = True
@@ -69,17 +69,17 @@ class Prepared(SlowToDie):
 
     def __init__(self) -> None:
         super().__init__()
-        self.heard: list[object] = []
+        self.received: list[object] = []
 
     async def send(self, message: object) -> None:
-        self.heard.append(message)
+        self.received.append(message)
 
     async def receive(self) -> Ready:
         return Ready(spark_version="4.3.0")
 
 
 class Leaving(Prepared):
-    """Says that its session has ended, or has nothing to say any more."""
+    """A runner that answers a `Leave` with the given message, or with None at its end."""
 
     def __init__(self, answer: SessionEnded | None, *, after: float = 0) -> None:
         super().__init__()
@@ -93,9 +93,9 @@ class Leaving(Prepared):
 
 def test_a_runner_that_leaves_closes_its_session_or_the_session_counts_as_open() -> None:
     async def leave(process: Leaving, server: Server) -> SessionEnded | None:
-        runner = replace(as_new(server), process=cast(Any, process))
+        runner = replace(warm_runner(server), process=cast(Any, process))
         answer = await runner.leave()
-        assert isinstance(process.heard[-1], Leave)
+        assert isinstance(process.received[-1], Leave)
         assert process.is_doomed
         return answer
 
@@ -109,8 +109,8 @@ def test_a_runner_that_leaves_closes_its_session_or_the_session_counts_as_open()
         assert await leave(Leaving(ended, after=3600), server) is None
         dead = Leaving(ended)
         dead.is_alive = False
-        assert await replace(as_new(Server()), process=cast(Any, dead)).leave() is None
-        assert dead.heard == []
+        assert await replace(warm_runner(Server()), process=cast(Any, dead)).leave() is None
+        assert dead.received == []
 
     run_virtual(main)
 
@@ -128,7 +128,7 @@ class Zygote:
 
 
 class Zygotes:
-    """The next one is there as soon as the one before is known to be dead."""
+    """Zygotes, of which the first one not known to be dead is in use."""
 
     def __init__(self, *zygotes: Zygote) -> None:
         self._zygotes = zygotes
@@ -137,7 +137,7 @@ class Zygotes:
         return next(each for each in self._zygotes if not each.died.done())
 
 
-def as_new(server: Server, *, tasks: int = 1) -> WarmRunner:
+def warm_runner(server: Server, *, tasks: int = 1) -> WarmRunner:
     return WarmRunner(
         process=cast(Any, Prepared()),
         server=cast(Any, server),
@@ -149,7 +149,7 @@ def as_new(server: Server, *, tasks: int = 1) -> WarmRunner:
 
 async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRunner]":
     async def ready() -> WarmRunner:
-        return replace(as_new(server), process=cast(Any, SlowToDie()), is_warm=is_warm)
+        return replace(warm_runner(server), process=cast(Any, SlowToDie()), is_warm=is_warm)
 
     task = asyncio.create_task(ready())
     await task
@@ -165,7 +165,7 @@ def test_with_one_task_per_runner_no_session_is_copied_from_a_template() -> None
             Ids(),
         )
         runner: Any = await launcher.launch(warm=True)
-        (prepare,) = runner.process.heard
+        (prepare,) = runner.process.received
         assert prepare.scheduler_pool
         assert prepare.first
         assert not prepare.template
@@ -204,18 +204,18 @@ def test_sessions_start_as_copies_of_one_template_per_scheduler_pool() -> None:
     async def prepared(making: Any) -> Prepare:
         runner = await making
         runners.append(runner.process)
-        (message,) = runner.process.heard
+        (message,) = runner.process.received
         return cast(Prepare, message)
 
     def _end(prepare: Prepare) -> None:
-        (runner,) = [each for each in runners if each.heard == [prepare]]
+        (runner,) = [each for each in runners if each.received == [prepare]]
         runner.exited.set_result(KILLED)
 
     run_virtual(main())
 
 
 def test_a_template_is_created_again_after_its_runner_failed() -> None:
-    class Unlucky(Prepared):
+    class FailingRunner(Prepared):
         async def receive(self) -> Any:
             return NotReady(reason="no session")
 
@@ -223,24 +223,24 @@ def test_a_template_is_created_again_after_its_runner_failed() -> None:
             self.exited.set_result(KILLED)
             return KILLED
 
-    class ZygoteOfOneUnlucky(Zygote):
+    class ZygoteWithOneFailure(Zygote):
         def __init__(self) -> None:
             super().__init__()
             self.children: list[Prepared] = []
 
         async def fork(self) -> Prepared:
-            self.children.append(Prepared() if self.children else Unlucky())
+            self.children.append(Prepared() if self.children else FailingRunner())
             return self.children[-1]
 
     async def main() -> None:
-        zygote = ZygoteOfOneUnlucky()
+        zygote = ZygoteWithOneFailure()
         launcher = RunnerLauncher(
             EngineOptions(), cast(Any, Servers(Server())), cast(Any, Zygotes(zygote)), Ids()
         )
         assert isinstance(await launcher.launch(warm=True), Unavailable)
         await asyncio.sleep(0)
         assert isinstance(await launcher.launch(warm=True), WarmRunner)
-        (failed,), (made,) = [cast(list[Prepare], child.heard) for child in zygote.children]
+        (failed,), (made,) = [cast(list[Prepare], child.received) for child in zygote.children]
         assert made.template == failed.template
         assert made.is_template_new
         assert made.first
@@ -316,7 +316,9 @@ def test_runners_started_in_a_rush_are_warmed_up_after_it() -> None:
         first = [await pool.take() for _ in range(2)]
         assert [runner.is_warm for runner in first] == [True, True]
         rush = [await pool.take() for _ in range(3)]
-        assert [runner.is_warm for runner in rush] == [False] * 3, "nobody had the time"
+        assert [runner.is_warm for runner in rush] == [False] * 3, (
+            "there was no time to warm them up"
+        )
         await asyncio.sleep(0.3)
         spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
         assert [spare.is_warm for spare in spares] == [False] * 2
@@ -324,7 +326,7 @@ def test_runners_started_in_a_rush_are_warmed_up_after_it() -> None:
         spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
         assert [spare.is_warm for spare in spares] == [True] * 2
         for spare in spares:
-            prepare, warm_up = cast(Any, spare.process).heard
+            prepare, warm_up = cast(Any, spare.process).received
             assert not prepare.warm
             assert isinstance(warm_up, WarmUp)
         keeping.cancel()
@@ -356,7 +358,7 @@ def test_the_warm_spare_with_the_most_tasks_is_used_first() -> None:
         for runner in (first, second, await pool.take()):
             pool.take_back(runner, with_session=True)
         again = await pool.take()
-        assert again.process is first.process, "of equals the oldest"
+        assert again.process is first.process, "the oldest of those with equally many tasks"
         pool.take_back(again, with_session=True)
         for tasks in (3, 4):
             kept = await pool.take()
@@ -372,7 +374,7 @@ def test_only_the_first_runner_asks_for_the_version_of_spark() -> None:
         zygotes = Zygotes(Zygote())
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
         runners = [await pool.take() for _ in range(3)]
-        asked = [cast(Any, runner.process).heard[0].report_version for runner in runners]
+        asked = [cast(Any, runner.process).received[0].report_version for runner in runners]
         assert asked == [True, False, False]
         assert {runner.spark_version for runner in runners} == {"4.3.0"}
 
@@ -399,7 +401,7 @@ def test_a_reusable_runner_opens_another_session_for_the_next_task() -> None:
         assert again.session_id != runner.session_id
         assert again.tasks == 2
         assert not again.is_warm
-        first, second = cast(Any, again.process).heard
+        first, second = cast(Any, again.process).received
         assert second.scheduler_pool == first.scheduler_pool
         assert second.template == first.template
         assert not second.is_template_new
@@ -411,11 +413,11 @@ def test_a_runner_with_a_reusable_session_is_ready_at_once() -> None:
     async def main() -> None:
         pool = pool_with(EngineOptions(), server=Server())
         runner = replace(await pool.take(), is_warm=False)
-        heard = list(cast(Any, runner.process).heard)
+        received = list(cast(Any, runner.process).received)
         assert pool.take_back(runner, with_session=True)
         again = await pool.take()
         assert again == replace(runner, is_warm=True, tasks=2)
-        assert cast(Any, again.process).heard == heard, "nothing is asked of it"
+        assert cast(Any, again.process).received == received, "the runner gets no message"
 
     run_virtual(main)
 
@@ -435,12 +437,12 @@ def test_a_runner_is_not_taken_back_after_its_last_task_or_when_it_is_useless() 
             pool = pool_with(options, server=server, spares=spares, current=current)
             return pool.take_back(runner, with_session=with_session)
 
-        assert is_taken_back(as_new(server, tasks=2))
-        assert not is_taken_back(as_new(server, tasks=3))
-        assert not is_taken_back(as_new(server), spares=1, with_session=False)
-        assert is_taken_back(as_new(server), spares=1)
-        assert not is_taken_back(as_new(server), current=Server())
-        dead = as_new(server)
+        assert is_taken_back(warm_runner(server, tasks=2))
+        assert not is_taken_back(warm_runner(server, tasks=3))
+        assert not is_taken_back(warm_runner(server), spares=1, with_session=False)
+        assert is_taken_back(warm_runner(server), spares=1)
+        assert not is_taken_back(warm_runner(server), current=Server())
+        dead = warm_runner(server)
         cast(Any, dead.process).is_alive = False
         assert not is_taken_back(dead)
         await asyncio.sleep(1)
@@ -461,7 +463,7 @@ def test_surplus_runners_taken_back_in_a_rush_are_dismissed_when_the_rush_is_ove
         assert cast(WarmRunner, kept.result()).is_warm
         doomed = [runner for runner in taken_back if cast(Any, runner.process).is_doomed]
         assert len(doomed) >= len(taken_back) - 1
-        assert all(isinstance(cast(Any, each.process).heard[-1], Leave) for each in doomed)
+        assert all(isinstance(cast(Any, each.process).received[-1], Leave) for each in doomed)
         keeping.cancel()
         await asyncio.wait([keeping])
 
@@ -481,7 +483,7 @@ def test_a_session_that_comes_back_displaces_the_spare_started_meanwhile() -> No
         await asyncio.sleep(10)
         (kept,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
         assert kept.process is runner.process
-        assert isinstance(cast(Any, made.process).heard[-1], Leave)
+        assert isinstance(cast(Any, made.process).received[-1], Leave)
         keeping.cancel()
         await asyncio.wait([keeping])
 

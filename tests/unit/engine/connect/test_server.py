@@ -1,4 +1,4 @@
-"""A Spark server as those who have tasks at it see it."""
+"""A Spark server, as seen by the tasks that use it."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ async def exit_after(seconds: float) -> ProcessExit:
 async def test_a_server_that_has_exited_is_not_killed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its process id may be somebody else's by now."""
+    """The process id of an exited server may belong to another process by now."""
     killed: list[int] = []
     monkeypatch.setattr(server_module, "kill_tree", killed.append)
     watchdog: Any = None
@@ -46,42 +46,42 @@ async def test_a_server_that_has_exited_is_not_killed_again(
 
 
 class Server:
-    """Its page is there while `page` is a port that somebody listens on."""
+    """A server whose web page answers if something listens on the port `page`."""
 
     pid = 1
 
     def __init__(self, page: int) -> None:
         self.died: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
         self.ui = f"http://127.0.0.1:{page}"
-        self.kill_for_uninterruptible_tasks: list[tuple[str, bool]] = []
+        self.kills: list[tuple[str, bool]] = []
 
     def kill(self, reason: str, *, is_collateral: bool) -> None:
-        self.kill_for_uninterruptible_tasks.append((reason, is_collateral))
+        self.kills.append((reason, is_collateral))
         self.died.set_result(ProcessExit(code=-9, explanation=reason))
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_NOTICE_SECONDS", 0.05)
     monkeypatch.setattr(server_module, "_SHUTDOWN_SECONDS", 0.2)
 
 
-async def ended(server: Any) -> bool:
+async def has_ended(server: Any) -> bool:
     return await end_if_spark_stopped(server)
 
 
 async def test_a_server_whose_process_is_gone_has_ended() -> None:
     server = Server(page=1)
     asyncio.get_running_loop().call_later(0.01, server.died.set_result, ProcessExit(code=52))
-    assert await ended(server)
-    assert not server.kill_for_uninterruptible_tasks
+    assert await has_ended(server)
+    assert not server.kills
 
 
-async def test_a_server_that_is_shutting_down_is_waited_for() -> None:
+async def test_a_server_gets_time_to_shut_down() -> None:
     server = Server(page=1)
     asyncio.get_running_loop().call_later(0.15, server.died.set_result, ProcessExit(code=52))
-    assert await ended(server)
-    assert not server.kill_for_uninterruptible_tasks
+    assert await has_ended(server)
+    assert not server.kills
 
 
 async def test_a_server_whose_web_page_answers_has_not_ended_whatever_the_error_said() -> None:
@@ -91,16 +91,16 @@ async def test_a_server_whose_web_page_answers_has_not_ended_whatever_the_error_
     listening = await asyncio.start_server(listen, "127.0.0.1", 0)
     async with listening:
         server = Server(page=listening.sockets[0].getsockname()[1])
-        assert not await ended(server)
-    assert not server.kill_for_uninterruptible_tasks
+        assert not await has_ended(server)
+    assert not server.kills
 
 
 async def test_a_server_that_outlives_its_stopped_spark_is_killed_without_blame_for_a_task() -> (
     None
 ):
     server = Server(page=1)
-    assert await ended(server)
-    [(_, is_collateral)] = server.kill_for_uninterruptible_tasks
+    assert await has_ended(server)
+    [(_, is_collateral)] = server.kills
     assert not is_collateral
 
 
@@ -113,4 +113,6 @@ def test_the_exit_of_a_server_out_of_memory_names_the_reason() -> None:
     assert "java.lang.OutOfMemoryError" in explain_exit(52, tail).describe()
     assert "java.lang.OutOfMemoryError (exit code 52)" in explain_exit(52, "WARN x").describe()
     assert explain_exit(3, "WARN x").describe() == "exit code 3"
-    assert explain_exit(-9, tail).describe() == "killed by SIGKILL", "it had survived that"
+    assert explain_exit(-9, tail).describe() == "killed by SIGKILL", (
+        "the server had survived the error in its log"
+    )

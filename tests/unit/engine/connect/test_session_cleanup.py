@@ -1,4 +1,4 @@
-"""Ending a session by way of the janitor, at a server that is told apart from its tasks."""
+"""Ending a session through the janitor, and killing its server if that fails."""
 
 import asyncio
 from typing import Any
@@ -11,18 +11,20 @@ from stoker.osproc.exit import ProcessExit
 from stoker.testing.virtual_time import run_virtual
 
 ENDED = SessionEnded(session_id="session")
-GOES_ON = SessionNotEnded(session_id="session", reason="it goes on")
-UNINTERRUPTIBLE = SessionNotEnded(session_id="session", reason="they go on", uninterruptible=True)
+NOT_ENDED = SessionNotEnded(session_id="session", reason="it is not over")
+UNINTERRUPTIBLE = SessionNotEnded(
+    session_id="session", reason="they do not stop", uninterruptible=True
+)
 
 
 class Janitor:
-    """Answers what it was given to answer, and is what forks it, too."""
+    """A janitor with scripted answers, which stands for the zygote that forks it, too."""
 
     is_alive = True
 
     def __init__(self, *answers: FromRunner) -> None:
         self._answers = list(answers)
-        self.asked: list[EndSession] = []
+        self.requests: list[EndSession] = []
 
     async def get(self) -> "Janitor":
         return self
@@ -32,7 +34,7 @@ class Janitor:
         return self
 
     async def send(self, message: EndSession) -> None:
-        self.asked.append(message)
+        self.requests.append(message)
 
     async def receive(self) -> FromRunner:
         await asyncio.sleep(1)
@@ -55,8 +57,8 @@ class Server:
         self.died.set_result(ProcessExit(code=-9, explanation=reason))
 
 
-def ending(janitor: Janitor, seconds: float) -> tuple[SessionEnded | None, bool]:
-    """What came of it, and whether the server died."""
+def end_session(janitor: Janitor, seconds: float) -> tuple[SessionEnded | None, bool]:
+    """The answer to the clean-up, and whether the server died."""
 
     async def main() -> tuple[SessionEnded | None, bool]:
         link: Any = janitor
@@ -69,17 +71,17 @@ def ending(janitor: Janitor, seconds: float) -> tuple[SessionEnded | None, bool]
 
 
 def test_ending_a_session_is_retried_until_it_succeeds() -> None:
-    assert ending(Janitor(GOES_ON, GOES_ON, ENDED), 60) == (ENDED, False)
+    assert end_session(Janitor(NOT_ENDED, NOT_ENDED, ENDED), 60) == (ENDED, False)
 
 
 def test_uninterruptible_tasks_end_with_their_server() -> None:
-    janitor = Janitor(GOES_ON, UNINTERRUPTIBLE)
-    assert ending(janitor, 60) == (None, True)
-    first, second = (message.uninterruptible_after for message in janitor.asked)
-    assert first - second == pytest.approx(1.5), "what has passed is not given again"
+    janitor = Janitor(NOT_ENDED, UNINTERRUPTIBLE)
+    assert end_session(janitor, 60) == (None, True)
+    first, second = (message.uninterruptible_after for message in janitor.requests)
+    assert first - second == pytest.approx(1.5), "time that has passed is not granted again"
 
 
 def test_a_runner_that_used_up_the_time_leaves_none_for_the_cleanup() -> None:
     janitor = Janitor(ENDED)
-    assert ending(janitor, -3) == (ENDED, False)
-    assert janitor.asked[0].uninterruptible_after == 0
+    assert end_session(janitor, -3) == (ENDED, False)
+    assert janitor.requests[0].uninterruptible_after == 0

@@ -1,4 +1,4 @@
-"""A child process that is started again when it died, and replaced when it is old."""
+"""A child process that is restarted when it dies and replaced when it is old."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,13 +25,13 @@ class Child:
     end: "asyncio.Future[ProcessExit]"
 
 
-class Nursery:
+class Children:
     def __init__(self, failing: frozenset[int] = frozenset()) -> None:
         self.started = 0
         self.living: list[int] = []
         self.failing = failing
         self.at_death: Callable[[], object] = lambda: None
-        """Called before the keeper hears of it."""
+        """Called at the death of a child, before the supervisor notices it."""
 
     @asynccontextmanager
     async def start(self) -> AsyncIterator[Child]:
@@ -55,87 +55,87 @@ class Nursery:
             died.cancel()
 
 
-Story = Callable[[Supervised[Child], Nursery], Awaitable[None]]
+Scenario = Callable[[Supervised[Child], Children], Awaitable[None]]
 
 
-def play(story: Story, failing: frozenset[int] = frozenset()) -> None:
+def run_scenario(scenario: Scenario, failing: frozenset[int] = frozenset()) -> None:
     async def main() -> None:
-        nursery = Nursery(failing)
+        children = Children(failing)
         supervised = Supervised(
             "the child",
-            nursery.start,
+            children.start,
             restart_delay=timedelta(seconds=1),
             max_restart_delay=timedelta(seconds=30),
         )
         running = asyncio.create_task(supervised.run())
         try:
-            await story(supervised, nursery)
+            await scenario(supervised, children)
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
-        assert nursery.living == [], "nothing outlives its keeper"
+        assert children.living == [], "no child outlives its supervisor"
 
     run_virtual(main)
 
 
 def test_a_dead_process_is_restarted() -> None:
-    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+    async def scenario(supervised: Supervised[Child], children: Children) -> None:
         assert supervised.state is EngineState.STARTING
         first = await supervised.get()
         first.end.set_result(ProcessExit(code=-9))
         await asyncio.sleep(0.1)
         assert supervised.state is EngineState.RESTARTING
         assert (await supervised.get()).number == 2
-        assert nursery.living == [2]
+        assert children.living == [2]
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_process_that_has_just_died_is_not_handed_out() -> None:
-    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
-        asking: list[asyncio.Task[Child]] = []
-        nursery.at_death = lambda: asking.append(asyncio.create_task(supervised.get()))
+def test_a_process_that_has_just_died_is_not_returned() -> None:
+    async def scenario(supervised: Supervised[Child], children: Children) -> None:
+        getting: list[asyncio.Task[Child]] = []
+        children.at_death = lambda: getting.append(asyncio.create_task(supervised.get()))
         (await supervised.get()).end.set_result(ProcessExit(code=-9))
         await asyncio.sleep(0.1)
-        nursery.at_death = lambda: None
-        assert (await asking[0]).number == 2
+        children.at_death = lambda: None
+        assert (await getting[0]).number == 2
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_process_that_never_starts_is_broken_with_the_reason() -> None:
-    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+    async def scenario(supervised: Supervised[Child], children: Children) -> None:
         with pytest.raises(StartupFailed, match="child 3 does not start"):
             await supervised.get()
         assert supervised.state is EngineState.BROKEN
 
-    play(story, frozenset({1, 2, 3}))
+    run_scenario(scenario, frozenset({1, 2, 3}))
 
 
 def test_the_old_process_serves_until_its_successor_is_up_and_lives_until_its_release() -> None:
-    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+    async def scenario(supervised: Supervised[Child], children: Children) -> None:
         old = await supervised.get()
         supervised.release(old)
         await asyncio.sleep(1)
-        assert nursery.living == [1], "the current one is never let go"
+        assert children.living == [1], "the current process is never released"
         supervised.replace()
         await asyncio.sleep(1)
         assert supervised.current is old
         await supervised.wait_until_replaced()
         assert (await supervised.get()).number == 2
-        assert nursery.living == [1, 2]
+        assert children.living == [1, 2]
         assert not supervised.is_released(old)
         supervised.release(old)
         assert supervised.is_released(old)
         await asyncio.sleep(1)
-        assert nursery.living == [2]
+        assert children.living == [2]
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_successor_that_does_not_start_changes_nothing() -> None:
-    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+    async def scenario(supervised: Supervised[Child], children: Children) -> None:
         old = await supervised.get()
         supervised.replace()
         await supervised.wait_until_replaced()
@@ -144,20 +144,20 @@ def test_a_successor_that_does_not_start_changes_nothing() -> None:
         await supervised.wait_until_replaced()
         assert (await supervised.get()).number == 3
 
-    play(story, frozenset({2}))
+    run_scenario(scenario, frozenset({2}))
 
 
 def test_the_death_of_a_replaced_process_has_no_effect() -> None:
-    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+    async def scenario(supervised: Supervised[Child], children: Children) -> None:
         old = await supervised.get()
         supervised.replace()
         await supervised.wait_until_replaced()
         old.end.set_result(ProcessExit(code=-9))
         await asyncio.sleep(60)
         assert (await supervised.get()).number == 2
-        assert nursery.started == 2
+        assert children.started == 2
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_a_server_is_recycled_for_its_tasks_or_its_memory() -> None:

@@ -1,4 +1,4 @@
-"""A task at its runner, on a runner that does as it is told."""
+"""A task and its runners, which follow a script."""
 
 import asyncio
 import math
@@ -42,20 +42,20 @@ RUNNING = StateReport(state=ExecutionState.RUNNING)
 KNOWN = Progress(query_id="query", run_id="run", batch_id=4)
 FINISHED = Ended(state=ExecutionState.FINISHED)
 RELEASED = SessionEnded(session_id="session")
-AS_NEW = SessionEnded(session_id="session", is_reusable=True)
+REUSABLE = SessionEnded(session_id="session", is_reusable=True)
 KEPT = SessionKept()
 
 
 class FakeProcess:
-    """Says what it was given to say, one thing a second; then dies, or stays silent."""
+    """A runner that sends the given messages, one per second, and then dies or stays silent."""
 
     pid = None
 
     def __init__(self, *says: FromRunner, dies: bool = False) -> None:
         self._says = list(says)
         self._dies = dies
-        self.heard: list[ToRunner] = []
-        self.logs_aside = False
+        self.received: list[ToRunner] = []
+        self.logs_to_default = False
         self.killed = asyncio.Event()
 
     @property
@@ -65,13 +65,13 @@ class FakeProcess:
     def log_to(self, directory: Path) -> None: ...
 
     def log_to_default(self) -> None:
-        self.logs_aside = True
+        self.logs_to_default = True
 
     async def send(self, message: ToRunner) -> None:
-        self.heard.append(message)
+        self.received.append(message)
 
     def post(self, message: ToRunner) -> None:
-        self.heard.append(message)
+        self.received.append(message)
 
     async def receive(self) -> FromRunner | None:
         await asyncio.sleep(1)
@@ -90,24 +90,25 @@ class FakeProcess:
 
 @dataclass
 class FakeWatchdog:
-    """Notes what it was told: until when the session may go on, or None for its release."""
+    """Records each deadline of the session, and None for its release."""
 
-    told: list[float | None] = field(default_factory=list)
+    deadlines: list[float | None] = field(default_factory=list)
 
     def watch(self, session_id: str, until: float, runner: int | None) -> None:
         assert session_id == "session"
-        self.told.append(until)
+        self.deadlines.append(until)
 
     def unwatch(self, session_id: str) -> None:
         assert session_id == "session"
-        self.told.append(None)
+        self.deadlines.append(None)
 
 
 @dataclass
 class Scene:
-    """Runners in the order in which they are given out."""
+    """A task with scripted runners, which stands for the pool and the session clean-up, too."""
 
     runners: list[FakeProcess]
+    """In the order in which the task gets them."""
     streaming: bool = False
     options: EngineOptions = field(default_factory=EngineOptions)
     events: list[TaskEvent] = field(default_factory=list)
@@ -120,7 +121,7 @@ class Scene:
     sessions_given_back: list[bool] = field(default_factory=list)
 
     def take_back(self, runner: WarmRunner, *, with_session: bool) -> bool:
-        assert None in self.watchdog.told, "while its work may go on"
+        assert None in self.watchdog.deadlines, "taken back while its work may continue"
         self.given_back.append(runner.process)  # type: ignore[arg-type]
         self.sessions_given_back.append(with_session)
         return self.takes_back
@@ -135,7 +136,7 @@ class Scene:
             return None
         self.kill_at = kill_at
         if not self.given_back:
-            assert None not in self.watchdog.told, "released before its work was ended"
+            assert None not in self.watchdog.deadlines, "released before its work was ended"
         self.ended.append(session_id)
         return RELEASED
 
@@ -195,7 +196,7 @@ def test_a_batch_task_that_runs_too_long_fails_and_is_killed() -> None:
     assert not runner.is_alive
 
 
-def test_a_stream_may_run_for_ever() -> None:
+def test_the_run_time_limit_does_not_apply_to_streams() -> None:
     options = EngineOptions(runner_run_time=timedelta(seconds=3))
     says = [RUNNING, *[ProgressReport(progress=KNOWN)] * 20, FINISHED, RELEASED]
     outcome = Scene([run_virtual(_make(*says))], streaming=True, options=options).outcome()
@@ -207,7 +208,7 @@ def test_a_stream_whose_runner_died_is_watched_by_the_next_runner() -> None:
     second = run_virtual(_make(FINISHED, RELEASED))
     scene = Scene([first, second], streaming=True)
     assert scene.outcome().state is ExecutionState.FINISHED
-    [task] = [message for message in second.heard if isinstance(message, RunTask)]
+    [task] = [message for message in second.received if isinstance(message, RunTask)]
     assert task.resumed == KNOWN
     assert [event for event in scene.events if isinstance(event, StateChanged)] == [
         StateChanged(ExecutionState.RUNNING)
@@ -222,7 +223,7 @@ def test_a_task_fails_when_its_runners_keep_dying(runners: int) -> None:
     outcome = scene.outcome()
     assert outcome.failure is not None
     assert outcome.failure.error == "RunnerDied"
-    assert scene.ended == ["session"], "nothing of it runs on at the server"
+    assert scene.ended == ["session"], "its work at the server has ended"
 
 
 def test_a_batch_task_fails_when_its_runner_dies() -> None:
@@ -249,10 +250,10 @@ def test_a_cancellation_without_a_runner_reaches_the_next_runner() -> None:
         await running.cancel()
 
     assert scene.outcome(cancel).state is ExecutionState.CANCELED
-    assert any(isinstance(message, Cancel) for message in second.heard)
+    assert any(isinstance(message, Cancel) for message in second.received)
 
 
-@pytest.mark.parametrize(("said", "with_session"), [(AS_NEW, False), (KEPT, True)])
+@pytest.mark.parametrize(("said", "with_session"), [(REUSABLE, False), (KEPT, True)])
 def test_a_runner_without_traces_of_its_task_returns_to_the_pool_alive(
     said: FromRunner, with_session: bool
 ) -> None:
@@ -262,12 +263,12 @@ def test_a_runner_without_traces_of_its_task_returns_to_the_pool_alive(
     assert scene.given_back == [runner]
     assert scene.sessions_given_back == [with_session]
     assert runner.is_alive
-    assert runner.logs_aside
-    assert scene.ended == [], "the runner has done that"
+    assert runner.logs_to_default
+    assert scene.ended == [], "the runner has ended its session itself"
 
 
 def test_a_runner_that_the_pool_refuses_ends() -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
+    runner = run_virtual(_make(RUNNING, FINISHED, REUSABLE))
     scene = Scene([runner], takes_back=False)
     assert scene.outcome().state is ExecutionState.FINISHED
     assert not runner.is_alive
@@ -280,7 +281,7 @@ def test_the_session_of_a_refused_runner_is_ended_by_the_runner_or_the_janitor(
     runner = run_virtual(_make(RUNNING, FINISHED, KEPT, *answers))
     scene = Scene([runner], takes_back=False)
     assert scene.outcome().state is ExecutionState.FINISHED
-    assert isinstance(runner.heard[-1], Leave)
+    assert isinstance(runner.received[-1], Leave)
     assert not runner.is_alive
     assert scene.ended == ended
 
@@ -293,7 +294,7 @@ def test_a_runner_that_is_not_reusable_ends() -> None:
     assert not runner.is_alive
 
 
-@pytest.mark.parametrize("said", [AS_NEW, KEPT])
+@pytest.mark.parametrize("said", [REUSABLE, KEPT])
 def test_calls_to_a_task_that_has_ended_do_not_reach_its_reused_runner(
     said: FromRunner,
 ) -> None:
@@ -301,11 +302,11 @@ def test_calls_to_a_task_that_has_ended_do_not_reach_its_reused_runner(
 
     async def too_late(running: ConnectTask) -> None:
         await running.outcome()
-        heard = list(runner.heard)
+        received = list(runner.received)
         running.renew_lease(asyncio.get_running_loop().time() + 99)
         await running.cancel()
         await running.kill()
-        assert runner.heard == heard
+        assert runner.received == received
 
     Scene([runner], lease_seconds=10).outcome(too_late)
     assert runner.is_alive
@@ -326,7 +327,7 @@ def test_a_runner_receives_renewals_once_it_has_the_task_and_its_lease() -> None
         running.renew_lease(began + 30)
 
     Scene([runner], lease_seconds=10).outcome(renew)
-    task, renewal = runner.heard
+    task, renewal = runner.received
     assert isinstance(task, RunTask)
     assert isinstance(renewal, LeaseRenewed)
     assert renewal.until - task.lease.until == 10
@@ -341,7 +342,7 @@ def test_the_next_runner_of_a_stream_gets_the_current_lease() -> None:
         running.renew_lease(asyncio.get_running_loop().time() + 99.5)
 
     Scene([first, second], streaming=True, lease_seconds=10).outcome(renew)
-    before, after = first.heard[0], second.heard[0]
+    before, after = first.received[0], second.received[0]
     assert isinstance(before, RunTask)
     assert isinstance(after, RunTask)
     assert after.lease.until - before.lease.until == 90
@@ -354,7 +355,7 @@ def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
     assert outcome.state is ExecutionState.CANCELED
     assert outcome.failure is not None
     assert "lease has expired" in outcome.failure.message
-    assert second.heard == []
+    assert second.received == []
 
 
 def test_the_watchdog_watches_the_lease_until_nothing_of_the_task_is_left() -> None:
@@ -371,7 +372,7 @@ def test_the_watchdog_watches_the_lease_until_nothing_of_the_task_is_left() -> N
     assert scene.outcome(renew).state is ExecutionState.FAILED
     assert scene.ended == ["session"]
     # At the start, at the renewal, for the next runner, and when the session was ended.
-    assert scene.watchdog.told == [began[0] + 10, began[0] + 100, began[0] + 100, None]
+    assert scene.watchdog.deadlines == [began[0] + 10, began[0] + 100, began[0] + 100, None]
 
 
 def test_a_finished_task_is_reported_before_its_session_is_cleaned_up() -> None:
@@ -379,7 +380,7 @@ def test_a_finished_task_is_reported_before_its_session_is_cleaned_up() -> None:
     scene = Scene([runner], lease_seconds=10)
 
     async def late_end(server: Any, session_id: str, *, kill_at: float) -> SessionEnded:
-        assert scene.watchdog.told[-1] is None
+        assert scene.watchdog.deadlines[-1] is None
         return RELEASED
 
     scene.end = late_end  # type: ignore[method-assign]
@@ -437,7 +438,7 @@ def test_the_time_spent_killing_the_runner_counts_towards_the_timeout(
 
     scene.outcome(cancel)
     assert scene.kill_at == asked[0] + seconds
-    [task] = [message for message in runner.heard if isinstance(message, RunTask)]
+    [task] = [message for message in runner.received if isinstance(message, RunTask)]
     assert task.uninterruptible_after == seconds
 
 

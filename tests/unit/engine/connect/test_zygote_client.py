@@ -1,4 +1,4 @@
-"""The task executor's side of the zygote, without one."""
+"""The task executor's side of the connection to a zygote, with a fake zygote."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from stoker.osproc.exit import ProcessExit
 
 
 class Zygote:
-    """Does nothing with what it is sent, and ends when it is asked to."""
+    """A zygote that ignores requests, and ends when its event `ended` is set."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -30,12 +30,12 @@ class Zygote:
         await self.ended.wait()
         return 0
 
-    def take(self) -> int:
-        """The runner's end of its line."""
+    def receive_connection(self) -> int:
+        """Receive the descriptors of a forked runner; return its end of the connection."""
         _, self.descriptors, _, _ = socket.recv_fds(self._control, 4096, 3)
         return self.descriptors[0]
 
-    def tell(self, report: Forked | Exited) -> None:
+    def send_report(self, report: Forked | Exited) -> None:
         self._control.send(msgspec.msgpack.encode(report))
 
 
@@ -56,13 +56,13 @@ async def connected(log: Path) -> AsyncIterator[tuple[ZygoteClient, Zygote]]:
                 os.close(descriptor)
 
 
-async def ended(client: ZygoteClient, zygote: Zygote) -> tuple[ForkedProcess, int]:
-    """A runner whose end was told while somebody still holds its line, and its end of that."""
+async def fork_and_report_exit(client: ZygoteClient, zygote: Zygote) -> tuple[ForkedProcess, int]:
+    """A runner that was reported as dead, and its end of the connection, which is still open."""
     process = await client.fork()
-    line = zygote.take()
-    zygote.tell(Exited(runner=1, pid=7, status=-9))
+    connection = zygote.receive_connection()
+    zygote.send_report(Exited(runner=1, pid=7, status=-9))
     assert await process.exited == ProcessExit(code=-9)
-    return process, line
+    return process, connection
 
 
 async def test_receiving_from_a_runner_ends_when_the_runner_has_ended(
@@ -70,13 +70,13 @@ async def test_receiving_from_a_runner_ends_when_the_runner_has_ended(
 ):
     monkeypatch.setattr(zygote_client, "_LAST_WORDS_SECONDS", 0.05)
     async with connected(tmp_path / "log") as (client, zygote):
-        process, _ = await ended(client, zygote)
+        process, _ = await fork_and_report_exit(client, zygote)
         async with asyncio.timeout(5):
             assert await process.receive() is None
 
 
 async def test_messages_sent_before_the_end_of_a_runner_are_received(tmp_path: Path):
     async with connected(tmp_path / "log") as (client, zygote):
-        process, line = await ended(client, zygote)
-        os.write(line, frame(Ready(spark_version="4")))
+        process, connection = await fork_and_report_exit(client, zygote)
+        os.write(connection, frame(Ready(spark_version="4")))
         assert await process.receive() == Ready(spark_version="4")

@@ -1,4 +1,4 @@
-"""Publishing in any number of interrupted tries gives the same as in one."""
+"""Any number of interrupted attempts to publish gives the same result as one attempt."""
 
 import pytest
 from hypothesis import given
@@ -61,12 +61,12 @@ def test_after_any_crash_every_file_is_published_once_and_replaced_files_are_gon
         assert disk.present == new
 
 
-def test_the_mark_of_a_complete_output_comes_last() -> None:
+def test_the_success_marker_is_published_last() -> None:
     new = {"_SUCCESS": 0, "part-1": 5, "part-2": 6}
     assert steps(publication(new), staged=new, present={})[-1] == Move("_SUCCESS")
 
 
-def test_a_mark_that_is_there_already_stays() -> None:
+def test_an_existing_success_marker_is_not_replaced() -> None:
     new = {"_SUCCESS": 0, "part-1": 5}
     assert steps(publication(new), staged=new, present={"_SUCCESS": 0}) == [Move("part-1")]
 

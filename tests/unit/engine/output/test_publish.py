@@ -1,4 +1,4 @@
-"""A crash at any failpoint of publishing, and the attempt after it, leave all of it once."""
+"""After a crash at any failpoint of publishing, the next attempt publishes every file once."""
 
 import itertools
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Crash(BaseException):
 
 
 class Lab:
-    """Attempts of one sink; what Spark would write is written by hand."""
+    """Attempts of one sink. The test writes the files that Spark would write."""
 
     def __init__(self, root: Path, target: str) -> None:
         self.root = root
@@ -89,7 +89,7 @@ class Lab:
             return True
         return False
 
-    def seen(self) -> list[str]:
+    def list_files(self) -> list[str]:
         assert self.files is not None
         return sorted(self.files.sizes(self.target))
 
@@ -115,18 +115,20 @@ RESULTS = {
 
 @pytest.mark.parametrize("name", PUBLISHING)
 @pytest.mark.parametrize(("mode", "by_partition"), RESULTS)
-def test_into_a_directory_with_content(lab: Lab, name: str, mode: str, by_partition: bool) -> None:
+def test_publishing_into_a_directory_with_content_survives_a_crash(
+    lab: Lab, name: str, mode: str, by_partition: bool
+) -> None:
     for path in OLD:
         lab.put(f"{lab.target}/{path}", b"old")
     lab.mode = mode
     crashed = lab.crash(name, by_partition=by_partition)
     assert crashed or (name == "publishing.before-removing-replaced" and mode == "append")
     if name in BEFORE_THE_DECISION:
-        assert [path for path in lab.seen() if "/.stoker" not in f"/{path}"] == OLD
+        assert [path for path in lab.list_files() if "/.stoker" not in f"/{path}"] == OLD
     lab.attempt(by_partition=by_partition)
-    assert lab.seen() == RESULTS[mode, by_partition]
+    assert lab.list_files() == RESULTS[mode, by_partition]
     lab.attempt(by_partition=by_partition)
-    assert lab.seen() == RESULTS[mode, by_partition]
+    assert lab.list_files() == RESULTS[mode, by_partition]
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
@@ -134,9 +136,9 @@ def test_a_new_local_directory_appears_atomically(tmp_path: Path, name: str) -> 
     lab = Lab(tmp_path, str(tmp_path / "here" / "out"))
     lab.mode = "errorifexists"
     lab.crash(name, by_partition=False)
-    assert lab.seen() in ([], NEW)
+    assert lab.list_files() in ([], NEW)
     lab.attempt()
-    assert lab.seen() == NEW
+    assert lab.list_files() == NEW
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["out"]
 
 
@@ -144,7 +146,7 @@ def test_a_target_that_exists_is_refused_or_left_alone_by_mode(lab: Lab) -> None
     lab.put(f"{lab.target}/p=a/part-old-1", b"old")
     lab.mode = "ignore"
     lab.attempt()
-    assert lab.seen() == ["p=a/part-old-1"]
+    assert lab.list_files() == ["p=a/part-old-1"]
     lab.mode = "errorifexists"
     with pytest.raises(CannotRun, match="already exists"):
         lab.attempt()
@@ -171,7 +173,7 @@ def test_a_decided_output_survives_a_failure_to_move_it(tmp_path: Path) -> None:
     with armed("publishing.before-a-move", no_space), pytest.raises(OSError, match="full"):
         lab.attempt()
     lab.attempt()
-    assert lab.seen() == sorted([*NEW, "p=a/part-old-1"])
+    assert lab.list_files() == sorted([*NEW, "p=a/part-old-1"])
 
 
 def test_files_that_were_removed_before_they_were_published_are_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which of Spark's ways writes a checkpoint."""
+"""Which of Spark's file managers writes a checkpoint."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from stoker.engine.region.locations import FILE_MANAGER, checkpoint_directory, c
 
 
 class FakeSession:
-    """Its settings alone."""
+    """A session that has only settings."""
 
     def __init__(self, **settings: str) -> None:
         self.conf = self
@@ -22,14 +22,14 @@ class FakeSession:
 
 
 @pytest.mark.parametrize("root", ["/storage/checkpoints", "file:///storage/checkpoints"])
-def test_a_directory_is_written_without_looking_for_links(root: str) -> None:
+def test_a_local_checkpoint_uses_the_file_system_manager(root: str) -> None:
     session = FakeSession()
     choose_file_manager(session, checkpoint_directory(root, "out"))
     assert session.settings[FILE_MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
 
 
 @pytest.mark.parametrize("root", ["hdfs://name/checkpoints", "s3a://bucket/checkpoints"])
-def test_other_stores_keep_spark_s_default(root: str) -> None:
+def test_other_stores_keep_the_default_of_spark(root: str) -> None:
     session = FakeSession()
     choose_file_manager(session, checkpoint_directory(root, "out"))
     assert session.settings == {}

@@ -1,4 +1,4 @@
-"""Where results stand, and which parameters a query names."""
+"""Where materialized results are stored, and which parameters a query names."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_query_gets_the_parameters_that_it_names() -> None:
     assert arguments_of(query, parameters) == {"day": "1", "limit": "2"}
 
 
-def test_what_the_user_set_wins_over_the_defaults(tmp_path: Path) -> None:
+def test_settings_of_the_user_win_over_the_defaults(tmp_path: Path) -> None:
     options = EngineOptions(spark_properties={"spark.sql.shuffle.partitions": "7"})
     files = ServerFiles(work=tmp_path / "w", logs=tmp_path / "l")
     properties = spark_properties(options, files, cores=2)

@@ -31,7 +31,7 @@ def test_a_result_is_written_once_and_reused_with_its_rows(results: Materialized
     first = results.write("v", AttemptId("one"), written())
     assert (first.rows, results.reuse("v")) == (3, first)
     second = results.write("v", AttemptId("two"), written(9))
-    assert second == first, "what was recorded first stands"
+    assert second == first, "the first record stays valid"
     assert results.directory_of("v") == first.directory
 
 
@@ -76,7 +76,9 @@ def test_a_result_without_a_manifest_is_damage_unless_release_0_1_wrote_it(
     assert results.directory_of("v") == f"file://{tmp_path / 'a place' / 'v'}"
 
 
-def test_a_manifest_can_be_read_by_people(results: MaterializedResults, tmp_path: Path) -> None:
+def test_a_manifest_is_json_with_rows_sizes_and_checksums(
+    results: MaterializedResults, tmp_path: Path
+) -> None:
     results.write("v", AttemptId("one"), written())
     record = json.loads((tmp_path / "a place" / "v" / "manifest.json").read_text())
     [data] = [f for f in record["manifest"]["files"] if f["path"] == "part-0.parquet"]

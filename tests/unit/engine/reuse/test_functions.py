@@ -1,4 +1,4 @@
-"""Which functions of a job leave nothing behind in the process that has called them."""
+"""Which functions of a job leave nothing behind in the process that called them."""
 
 import dis
 import json
@@ -20,7 +20,7 @@ kept: list[object] = []
 
 
 def by_value(function: Callable[..., Any]) -> FunctionType:
-    """As it is where it was unpickled: with the names that it uses, and of no module."""
+    """The function as a runner unpickles it: only with the global names that it uses."""
     assert isinstance(function, FunctionType)
     used = {
         step.argval
@@ -185,10 +185,10 @@ def test_a_function_of_an_imported_module_is_not_accepted() -> None:
 
 
 def test_a_function_with_defaults_or_attributes_is_not_accepted() -> None:
-    carries = by_value(ten)
-    assert only_describes_a_query(carries)
-    carries.cache = {}  # type: ignore[attr-defined]
-    assert not only_describes_a_query(carries)
+    unpickled = by_value(ten)
+    assert only_describes_a_query(unpickled)
+    unpickled.cache = {}  # type: ignore[attr-defined]
+    assert not only_describes_a_query(unpickled)
 
 
 def test_a_closure_is_not_accepted() -> None:

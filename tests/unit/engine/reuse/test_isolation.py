@@ -1,4 +1,4 @@
-"""Which tasks may share what Spark keeps for each session apart."""
+"""How far the session of a task is isolated from the sessions of other jobs."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def script(*statements: str) -> SqlScript:
             ),
             Isolation.UNDECIDED,
         ),
-        # What it may need is not known, or is known to be its own.
+        # Tasks that bring code or files of their own, or that may do so.
         (task(STREAM, OUT), Isolation.DEDICATED),
         (task(FILES, OUT, artifacts=(FILE,)), Isolation.DEDICATED),
         (task(BY_CODE, OUT, artifacts=(FILE,)), Isolation.DEDICATED),
@@ -99,7 +99,9 @@ def script(*statements: str) -> SqlScript:
         ),
     ],
 )
-def test_a_task_without_code_is_shared(given: RunTask, expected: Isolation) -> None:
+def test_the_code_and_files_of_a_task_decide_its_isolation(
+    given: RunTask, expected: Isolation
+) -> None:
     assert isolation_of(given) is expected
 
 
@@ -145,7 +147,7 @@ def test_sql_that_only_computes_is_code_free(text: str) -> None:
         "LOAD DATA INPATH 'x' INTO TABLE t",
     ],
 )
-def test_sql_that_may_bring_or_call_code_is_not_code_free(text: str) -> None:
+def test_sql_that_may_load_or_call_code_is_not_code_free(text: str) -> None:
     assert not is_code_free_sql(text)
 
 
@@ -174,7 +176,7 @@ def of_rows(query: str) -> Transform:
         (Program(name="program", script="main.py"), True),
     ],
 )
-def test_files_leave_nothing_in_a_session_and_sql_and_tables_may(
+def test_sql_and_tables_may_change_a_session_and_files_do_not(
     vertex: Vertex, changes: bool
 ) -> None:
     assert changes_session(vertex) is changes

@@ -1,4 +1,4 @@
-"""Which plans run inside of Spark alone."""
+"""Which plans run entirely inside Spark."""
 
 import pytest
 from pyspark.sql.connect.proto import base_pb2, expressions_pb2, relations_pb2, types_pb2
@@ -79,7 +79,7 @@ def python_function() -> Expression:
 
 @pytest.mark.parametrize("kind", [each.name for each in Relation.DESCRIPTOR.oneofs[0].fields])
 def test_only_listed_relations_run_inside_spark(kind: str) -> None:
-    """A new version of Spark may bring others: they count as code until somebody has looked."""
+    """Relations that a new version of Spark adds count as code until they are listed."""
     relation = Relation()
     getattr(relation, kind).SetInParent()
     assert runs_inside_spark(base_pb2.Plan(root=relation)) is (kind in PLAIN_RELATIONS)
@@ -103,7 +103,7 @@ def test_code_is_found_at_any_depth() -> None:
     assert not runs_inside_spark(base_pb2.Plan(root=Relation(join=joined)))
 
 
-def test_calls_to_java_and_foreign_functions_do_not_run_inside_spark() -> None:
+def test_java_calls_and_foreign_formats_do_not_run_inside_spark() -> None:
     assert not runs_inside_spark(over_ten_rows(calling("reflect")))
     text = Expression(expression_string=Expression.ExpressionString(expression="java_method('a')"))
     assert not runs_inside_spark(over_ten_rows(text))
@@ -113,7 +113,7 @@ def test_calls_to_java_and_foreign_functions_do_not_run_inside_spark() -> None:
         assert runs_inside_spark(base_pb2.Plan(root=read)) is plain
 
 
-def test_a_column_type_of_the_job_is_code() -> None:
+def test_a_user_defined_column_type_is_code() -> None:
     struct = types_pb2.DataType.Struct(
         fields=[types_pb2.DataType.StructField(name="a", data_type=types_pb2.DataType(udt={}))]
     )

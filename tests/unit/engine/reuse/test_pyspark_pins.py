@@ -1,4 +1,4 @@
-"""Every private attribute of PySpark that the engine relies on, and what for.
+"""Every private attribute of PySpark that the engine relies on, and its purpose.
 
 A new version of PySpark that renames or moves one of them fails here first. Public names whose
 replacement the engine relies on (monkey patches) are pinned as well.
@@ -54,7 +54,7 @@ CLIENT = {
 
 
 @pytest.mark.parametrize("name", CLIENT, ids=str)
-def test_the_connect_client_has(session: Any, name: str) -> None:
+def test_the_connect_client_has_the_private_attribute(session: Any, name: str) -> None:
     assert hasattr(session.client, name), CLIENT[name]
 
 
@@ -69,7 +69,7 @@ def test_the_connect_client_has(session: Any, name: str) -> None:
     ],
 )
 def test_the_connect_client_has_the_undocumented_method(session: Any, name: str) -> None:
-    """They let one call carry out a write, and end a session."""
+    """With these methods, the engine writes in a single call and ends a session."""
     assert callable(getattr(session.client, name))
 
 
@@ -86,26 +86,26 @@ def test_the_builder_of_a_client_gives_user_agent_and_metadata(session: Any) -> 
     assert list(session.client._builder.metadata()) is not None
 
 
-def test_a_channel_builder_may_return_a_channel_that_exists() -> None:
+def test_a_channel_builder_may_return_an_existing_channel() -> None:
     """A later session of a runner uses the connection of the first."""
     assert callable(DefaultChannelBuilder.toChannel)
     assert hasattr(ConnectSession.builder, "channelBuilder")
 
 
-def test_connect_sessions_are_remembered_in_these_two_places() -> None:
-    """Both are cleared when a session is released, so that nobody is given it any more."""
+def test_pyspark_remembers_connect_sessions_in_two_attributes() -> None:
+    """Both are cleared when a session is released, so that no code gets that session again."""
     sessions: Any = ConnectSession
     assert hasattr(sessions, "_default_session")
     assert hasattr(sessions, "_active_session")
 
 
-def test_each_client_is_made_by_init() -> None:
-    """Replaced while isolation is undecided: another client's calls would be unwatched."""
+def test_every_client_is_created_by_init() -> None:
+    """The engine replaces it while isolation is undecided, to notice other clients."""
     assert "__init__" in vars(SparkConnectClient)
 
 
 def test_a_frame_has_a_plan_and_an_explanation(session: Any) -> None:
-    """The plan decides whether a task may share; the explanation shows keys of its state."""
+    """The plan decides whether a task may share its session; the explanation shows state keys."""
     frame = session.range(10)
     assert isinstance(frame._plan.to_proto(session.client), base_pb2.Plan)
     assert "extended" in inspect.signature(frame._explain_string).parameters
@@ -116,7 +116,7 @@ def test_a_classic_session_can_repartition_the_state_of_a_stream() -> None:
     assert hasattr(sessions, "_streamingCheckpointManager")
 
 
-def test_an_operation_that_has_ended_is_in_one_of_these_states() -> None:
+def test_the_states_of_an_ended_operation_exist() -> None:
     for state in ("UNKNOWN", "SUCCEEDED", "FAILED", "CANCELLED"):
         assert hasattr(GetStatusResponse.OperationStatus, f"OPERATION_STATE_{state}")
 
@@ -132,15 +132,15 @@ def test_a_classic_udf_has_what_a_connect_udf_needs() -> None:
 
 
 def test_a_classic_driver_finds_context_session_and_jvm() -> None:
-    """It makes them before the job is known, watches them, and ends them."""
+    """The driver creates all three before the job is known, watches them, and ends them."""
     context: Any = SparkContext
     for name in ("_ensure_initialized", "_gateway", "_active_spark_context"):
         assert hasattr(context, name), name
     assert hasattr(SparkSession, "_instantiatedSession")
 
 
-def test_a_classic_session_is_asked_for_through_these() -> None:
-    """They are replaced, so that a program is given the session that is warm already."""
+def test_a_program_gets_its_classic_session_through_these_functions() -> None:
+    """The engine replaces them, so that a program gets the session that is already warm."""
     builder: Any = SparkSession.Builder
     assert "getOrCreate" in vars(builder)
     assert hasattr(builder(), "_options")
@@ -149,5 +149,5 @@ def test_a_classic_session_is_asked_for_through_these() -> None:
 
 
 def test_a_context_keeps_its_java_context_in_jsc() -> None:
-    """Its file system is given the program's working directory."""
+    """The engine sets the working directory of the program in its file system."""
     assert "self._jsc" in inspect.getsource(SparkContext._do_init)  # type: ignore[attr-defined]

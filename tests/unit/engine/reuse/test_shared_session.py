@@ -43,7 +43,7 @@ class Stub:
 
 
 class ArtifactManager:
-    """Speaks to the server by itself."""
+    """Calls the server through a reference of its own to the stub."""
 
     def __init__(self, stub: Stub) -> None:
         self._stub: Any = stub
@@ -70,19 +70,19 @@ class Client:
         self._user_id = "stoker"
         self._server_session_id: str | None = "seen"
 
-    def say(self, name: str) -> None:
+    def send(self, name: str) -> None:
         getattr(self._stub, name)(base_pb2.ConfigRequest(session_id=SESSION))
 
 
 class Frame:
-    def __init__(self, root: relations_pb2.Relation, says: str | None = None) -> None:
+    def __init__(self, root: relations_pb2.Relation, sends: str | None = None) -> None:
         self._root = root
-        self._says = says
+        self._sends = sends
         self._plan = self
 
     def to_proto(self, client: Client) -> base_pb2.Plan:
-        if self._says is not None:
-            client.say(self._says)
+        if self._sends is not None:
+            client.send(self._sends)
         return base_pb2.Plan(root=self._root)
 
 
@@ -118,8 +118,8 @@ TASKS = {
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Other tests of this process may have processes of their own."""
+def _isolate_from_other_tests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ignore child processes of other tests, and restore the client afterwards."""
     others = set(children_of(os.getpid()))
     monkeypatch.setattr(shared_session, "children_of", lambda pid: set(children_of(pid)) - others)
     made = SparkConnectClient.__init__
@@ -128,28 +128,28 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_files_that_the_code_adds_go_to_the_dedicated_session() -> None:
-    session, client = begun(Isolation.UNDECIDED)
+    session, client = session_for(Isolation.UNDECIDED)
     client._artifact_manager.add()
     assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, "AddArtifacts"]
     assert session.may_have_workers
     assert client._artifact_manager._stub is client.stub
 
 
-def begun(isolation: Isolation) -> tuple[SharedSession, Client]:
+def session_for(isolation: Isolation) -> tuple[SharedSession, Client]:
     client = Client()
     session = SharedSession(client, TEMPLATE)
-    session.select(TASKS[isolation], lambda: client.say("Config"))
+    session.select(TASKS[isolation], lambda: client.send("Config"))
     return session, client
 
 
-def test_a_dedicated_session_is_made_before_the_settings_and_a_shared_one_stays() -> None:
+def test_a_dedicated_session_is_created_before_the_settings_and_a_shared_one_is_kept() -> None:
     for isolation, calls in (
         (Isolation.SHARED, SETTINGS),
         (Isolation.DEDICATED, [*DEDICATED, *SETTINGS]),
     ):
-        session, client = begun(isolation)
+        session, client = session_for(isolation)
         session.before_action(Frame(WITH_CODE))
-        client.say("ExecutePlan")
+        client.send("ExecutePlan")
         assert client.stub.calls == [*calls, "ExecutePlan"]
 
 
@@ -165,48 +165,48 @@ def test_a_dedicated_session_is_made_before_the_settings_and_a_shared_one_stays(
 def test_only_a_dedicated_session_may_have_workers(
     isolation: Isolation, plan: relations_pb2.Relation, may_have: bool
 ) -> None:
-    session, _ = begun(isolation)
+    session, _ = session_for(isolation)
     session.before_action(Frame(plan))
     assert session.may_have_workers is may_have
 
 
 def test_an_undecided_session_stays_shared_when_the_plan_is_harmless() -> None:
-    session, client = begun(Isolation.UNDECIDED)
+    session, client = session_for(Isolation.UNDECIDED)
     session.before_action(Frame(PLAIN))
-    client.say("ExecutePlan")
+    client.send("ExecutePlan")
     assert client.stub.calls == [*SETTINGS, "ExecutePlan"]
 
 
 def test_an_undecided_session_becomes_dedicated_when_the_plan_has_code() -> None:
-    session, client = begun(Isolation.UNDECIDED)
+    session, client = session_for(Isolation.UNDECIDED)
     session.before_action(Frame(WITH_CODE))
     # The server would refuse requests that still name the previous session.
     assert client._server_session_id is None
-    client.say("ExecutePlan")
+    client.send("ExecutePlan")
     assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, "ExecutePlan"]
 
 
 @pytest.mark.parametrize(
-    "word",
+    "method",
     ["AddArtifacts", "AnalyzePlan", "ArtifactStatus", "CloneSession", "Config", "ExecutePlan"],
 )
-def test_the_first_call_of_the_code_moves_the_task_to_a_dedicated_session(word: str) -> None:
-    session, client = begun(Isolation.UNDECIDED)
-    client.say(word)
-    client.say(word)
+def test_the_first_call_of_the_code_moves_the_task_to_a_dedicated_session(method: str) -> None:
+    session, client = session_for(Isolation.UNDECIDED)
+    client.send(method)
+    client.send(method)
     session.before_action(Frame(PLAIN))
-    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, word, word]
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, method, method]
 
 
 def test_a_call_made_while_building_the_plan_counts_too() -> None:
-    session, client = begun(Isolation.UNDECIDED)
-    session.before_action(Frame(PLAIN, says="AnalyzePlan"))
-    client.say("ExecutePlan")
+    session, client = session_for(Isolation.UNDECIDED)
+    session.before_action(Frame(PLAIN, sends="AnalyzePlan"))
+    client.send("ExecutePlan")
     assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, "AnalyzePlan", "ExecutePlan"]
 
 
 def test_making_another_client_moves_the_task_to_a_dedicated_session_first() -> None:
-    _, client = begun(Isolation.UNDECIDED)
+    _, client = session_for(Isolation.UNDECIDED)
     with pytest.raises(TypeError):
         SparkConnectClient(no_such_argument=1)  # type: ignore[call-arg]
     assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS]
@@ -214,7 +214,7 @@ def test_making_another_client_moves_the_task_to_a_dedicated_session_first() -> 
 
 def test_a_thread_or_process_left_by_the_code_makes_the_session_dedicated() -> None:
     over = threading.Event()
-    session, client = begun(Isolation.UNDECIDED)
+    session, client = session_for(Isolation.UNDECIDED)
     thread = threading.Thread(target=over.wait)
     thread.start()
     try:
@@ -223,7 +223,7 @@ def test_a_thread_or_process_left_by_the_code_makes_the_session_dedicated() -> N
         over.set()
         thread.join()
     assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS]
-    session, client = begun(Isolation.UNDECIDED)
+    session, client = session_for(Isolation.UNDECIDED)
     with subprocess.Popen(["sleep", "60"]) as process:
         session.before_action(Frame(PLAIN))
         process.kill()
@@ -231,8 +231,8 @@ def test_a_thread_or_process_left_by_the_code_makes_the_session_dedicated() -> N
 
 
 def test_a_cancellation_is_not_a_call_of_the_code() -> None:
-    _, client = begun(Isolation.UNDECIDED)
-    client.say("Interrupt")
+    _, client = session_for(Isolation.UNDECIDED)
+    client.send("Interrupt")
     assert client.stub.calls == [*SETTINGS, "Interrupt"]
 
 
@@ -240,7 +240,7 @@ def test_a_cancellation_is_not_a_call_of_the_code() -> None:
 def test_a_session_that_may_remember_a_table_is_not_reused(
     plan: relations_pb2.Relation, has: bool
 ) -> None:
-    session, _ = begun(Isolation.UNDECIDED)
+    session, _ = session_for(Isolation.UNDECIDED)
     session.before_action(Frame(plan))
     assert not session.may_have_workers
     assert session.empty_session(SparkSession(), (), has_settings=False) is not has
@@ -248,12 +248,12 @@ def test_a_session_that_may_remember_a_table_is_not_reused(
 
 def test_only_a_task_that_shared_its_session_leaves_the_process_clean() -> None:
     assert not SharedSession(Client(), TEMPLATE).leaves_process_clean([])
-    assert begun(Isolation.SHARED)[0].leaves_process_clean([])
-    assert not begun(Isolation.DEDICATED)[0].leaves_process_clean([])
+    assert session_for(Isolation.SHARED)[0].leaves_process_clean([])
+    assert not session_for(Isolation.DEDICATED)[0].leaves_process_clean([])
 
 
 def test_a_session_with_settings_of_its_task_is_not_reused() -> None:
-    session, _ = begun(Isolation.SHARED)
+    session, _ = session_for(Isolation.SHARED)
     assert session.empty_session(SparkSession(), (), has_settings=False)
     assert not session.empty_session(SparkSession(), (), has_settings=True)
 

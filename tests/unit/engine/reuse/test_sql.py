@@ -86,7 +86,7 @@ def test_names_are_found(query: str, names: list[str] | None) -> None:
         "VALUES (1)",
     ],
 )
-def test_an_unusual_query_is_answered_with_unknown(query: str) -> None:
+def test_the_relations_of_an_unusual_query_are_unknown(query: str) -> None:
     assert relations_in(query) is None
 
 
@@ -103,7 +103,7 @@ def test_an_unusual_query_is_answered_with_unknown(query: str) -> None:
         ("CASE WHEN x THEN (y) ELSE (z) END", True),
     ],
 )
-def test_expressions_may_have_queries_inside(expression: str, none: bool) -> None:
+def test_expressions_that_may_contain_queries_are_recognized(expression: str, none: bool) -> None:
     assert names_no_relation(expression) is none
 
 

@@ -77,7 +77,7 @@ def test_other_reasons_why_a_session_continues_are_not_reported_as_uninterruptib
 def test_tasks_get_a_moment_to_end_even_if_the_timeout_has_passed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Spark looks only every two seconds for Python workers that it must kill."""
+    """Spark looks only every two seconds for Python workers to kill."""
     looks: list[str] = []
 
     def has_active_tasks(_ui: str, _owners: set[str]) -> bool:
@@ -89,14 +89,14 @@ def test_tasks_get_a_moment_to_end_even_if_the_timeout_has_passed(
     assert len(looks) == 5
 
 
-class Asked:
-    """A session that counts how often it is asked for its id."""
+class CountingSession:
+    """A session that counts the queries for its id."""
 
     def __init__(self) -> None:
-        self.times = 0
+        self.queries = 0
 
-    def sql(self, _statement: str) -> "Asked":
-        self.times += 1
+    def sql(self, _statement: str) -> "CountingSession":
+        self.queries += 1
         return self
 
     def collect(self) -> list[tuple[str]]:
@@ -118,10 +118,10 @@ def test_spark_is_queried_only_when_there_are_python_workers(
     """Commands that remove files of other sessions are not Python workers."""
     monkeypatch.setattr(janitor, "children_of", lambda _server: range(len(programs)))
     monkeypatch.setattr(janitor, "program_of", programs.__getitem__)
-    session = Asked()
+    session = CountingSession()
     mark = janitor.python_workers_of(session, 1234)
     assert bool(mark) is asked
-    assert session.times == int(asked)
+    assert session.queries == int(asked)
 
 
 @pytest.mark.parametrize(

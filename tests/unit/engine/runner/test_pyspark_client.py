@@ -1,4 +1,4 @@
-"""Writes are one call to the Spark server, never a second one."""
+"""A write is exactly one call to the Spark server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,14 +25,14 @@ class Unreachable(grpc.RpcError):  # type: ignore[misc]
 
 
 class Server:
-    """Notes what it is asked, and breaks the connection each time."""
+    """Records each call and breaks its connection."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         def answers(_request: Any, **_named: Any) -> Iterator[None]:
-            self.asked.append(name)
+            self.calls.append(name)
             return map(break_off, [name])
 
         return answers
@@ -45,7 +45,7 @@ def break_off(_call: str) -> None:
 @pytest.fixture
 def client() -> Iterator[Any]:
     client: Any = SparkConnectClient("sc://127.0.0.1:1")
-    # Else it asks for those first.
+    # Otherwise the client first asks the server for these two values.
     client._plan_compression_threshold, client._plan_compression_algorithm = -1, "NONE"
     client.set_retry_policies([DefaultPolicy(max_retries=2, initial_backoff=1, max_backoff=1)])
     client._stub = Server()
@@ -61,7 +61,7 @@ def write(client: Any) -> None:
 def test_a_write_whose_connection_breaks_is_not_sent_again(client: Any) -> None:
     with single_call(client):
         write(client)
-    assert client._stub.asked == ["ExecutePlan"]
+    assert client._stub.calls == ["ExecutePlan"]
 
 
 @pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
@@ -71,4 +71,4 @@ def test_the_client_is_unchanged_afterwards(client: Any) -> None:
         raise ZeroDivisionError
     assert client.get_retry_policies() == before
     write(client)
-    assert client._stub.asked.count("ReattachExecute") > 1
+    assert client._stub.calls.count("ReattachExecute") > 1

@@ -1,4 +1,4 @@
-"""The files by which a stream is ended at a batch boundary."""
+"""The files through which a stream is stopped at a batch boundary."""
 
 from pathlib import Path
 

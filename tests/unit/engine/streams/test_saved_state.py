@@ -1,4 +1,4 @@
-"""The plan of a query's state is put down when it begins, and compared when it goes on."""
+"""The state plan of a query is recorded when it starts and compared when it is restored."""
 
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,15 @@ from stoker.savepoints.state_keys import STATE_PLAN
 
 
 class Frame:
-    """Explains itself as Spark's do."""
+    """A data frame with an explanation like Spark's."""
 
     def __init__(self, grouping: str) -> None:
         self.grouping = grouping
-        self.asked = 0
+        self.explained = 0
 
     def _explain_string(self, *, extended: bool) -> str:
         assert extended
-        self.asked += 1
+        self.explained += 1
         return f"== Analyzed Logical Plan ==\n~Aggregate [{self.grouping}], [count(1)]\n"
 
 
@@ -36,7 +36,7 @@ def test_a_restored_query_with_another_grouping_is_refused(tmp_path: Path):
     with pytest.raises(CannotRun, match=r"out groups by \(n % 5\), and its saved state") as refused:
         keep(tmp_path, Frame("(n#1 % 5)"), is_restored=True)
     assert refused.value.error == "IncompatibleState"
-    # The refused one has left no trace.
+    # The refused query has not changed the recorded plan.
     keep(tmp_path, Frame("(n#1 % 3)"), is_restored=True)
 
 
@@ -44,7 +44,7 @@ def test_a_restart_of_the_same_job_does_not_ask_spark_for_its_plan(tmp_path: Pat
     keep(tmp_path, Frame("k#1"))
     frame = Frame("k#2")
     keep(tmp_path, frame)
-    assert frame.asked == 0
+    assert frame.explained == 0
 
 
 def test_a_savepoint_of_an_earlier_release_has_no_plan_and_gets_one(tmp_path: Path):
@@ -56,7 +56,7 @@ def test_a_savepoint_of_an_earlier_release_has_no_plan_and_gets_one(tmp_path: Pa
 def test_a_checkpoint_that_only_spark_reaches_is_left_alone():
     frame = Frame("k#1")
     keep_state_plan("out", frame, SparkDirectory(url="s3://c/out", local=None), is_restored=True)
-    assert frame.asked == 0
+    assert frame.explained == 0
 
 
 def test_a_crash_before_publishing_leaves_no_state_plan(tmp_path: Path):

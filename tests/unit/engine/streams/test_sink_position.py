@@ -22,7 +22,7 @@ from stoker.engine.streams.sink_position import (
 )
 
 
-def numbers_in(folder: Path, *names: str) -> None:
+def create_batches(folder: Path, *names: str) -> None:
     folder.mkdir(parents=True)
     for name in names:
         (folder / name).touch()
@@ -35,41 +35,41 @@ def check_local(root: Path) -> None:
 
 
 def test_a_batch_that_was_written_but_not_committed_is_accepted(tmp_path: Path):
-    numbers_in(tmp_path / "out" / "_spark_metadata", "0", "1", "9.compact", "10", ".10.crc")
-    numbers_in(tmp_path / "checkpoint" / "commits", "8", "9", ".9.crc")
-    numbers_in(tmp_path / "checkpoint" / "offsets", "8", "9", "10", ".10.crc")
+    create_batches(tmp_path / "out" / "_spark_metadata", "0", "1", "9.compact", "10", ".10.crc")
+    create_batches(tmp_path / "checkpoint" / "commits", "8", "9", ".9.crc")
+    create_batches(tmp_path / "checkpoint" / "offsets", "8", "9", "10", ".10.crc")
     check_local(tmp_path)
 
 
 def test_a_written_batch_that_the_checkpoint_did_not_plan_is_refused(
     tmp_path: Path,
 ):
-    """Planned anew it may hold more than what was written, and Spark passes over all of it."""
-    numbers_in(tmp_path / "out" / "_spark_metadata", "9.compact", "10")
-    numbers_in(tmp_path / "checkpoint" / "commits", "9")
-    numbers_in(tmp_path / "checkpoint" / "offsets", "9")
+    """Spark may plan it again with more rows than were written, and would skip all of them."""
+    create_batches(tmp_path / "out" / "_spark_metadata", "9.compact", "10")
+    create_batches(tmp_path / "checkpoint" / "commits", "9")
+    create_batches(tmp_path / "checkpoint" / "offsets", "9")
     with pytest.raises(CannotRun, match=r"batches up to 10 .* is at batch 9"):
         check_local(tmp_path)
 
 
 def test_a_first_start_in_a_directory_with_a_single_batch_is_refused(tmp_path: Path):
-    numbers_in(tmp_path / "out" / "_spark_metadata", "0")
+    create_batches(tmp_path / "out" / "_spark_metadata", "0")
     with pytest.raises(CannotRun, match="has no batch yet"):
         check_local(tmp_path)
-    numbers_in(tmp_path / "checkpoint" / "offsets", "0")
+    create_batches(tmp_path / "checkpoint" / "offsets", "0")
     check_local(tmp_path)
 
 
 def test_a_sink_log_ahead_of_the_checkpoint_is_refused(tmp_path: Path):
-    numbers_in(tmp_path / "out" / "_spark_metadata", "9.compact", "11")
-    numbers_in(tmp_path / "checkpoint" / "commits", "9")
+    create_batches(tmp_path / "out" / "_spark_metadata", "9.compact", "11")
+    create_batches(tmp_path / "checkpoint" / "commits", "9")
     with pytest.raises(CannotRun, match=r"batches up to 11 .* is at batch 9"):
         check_local(tmp_path)
 
 
 def test_a_first_start_is_refused_in_a_used_directory_and_accepted_in_a_new_one(tmp_path: Path):
     check_local(tmp_path)
-    numbers_in(tmp_path / "out" / "_spark_metadata", "0", "1")
+    create_batches(tmp_path / "out" / "_spark_metadata", "0", "1")
     with pytest.raises(CannotRun, match="has no batch yet"):
         check_local(tmp_path)
 
@@ -86,8 +86,8 @@ def test_a_first_start_is_refused_in_a_used_directory_and_accepted_in_a_new_one(
 def test_a_new_directory_of_a_restored_job_gets_a_log_of_the_earlier_batches(
     tmp_path: Path, committed: int, log: list[str]
 ):
-    """Otherwise Spark fails at its next compaction, and whoever reads the output at once."""
-    numbers_in(tmp_path / "checkpoint" / "commits", str(committed))
+    """Without it, Spark fails at its next compaction, and readers of the output fail at once."""
+    create_batches(tmp_path / "checkpoint" / "commits", str(committed))
     check_local(tmp_path)
     written = sorted((tmp_path / "out" / "_spark_metadata").iterdir(), key=lambda path: path.name)
     assert sorted(path.name for path in written) == sorted(log)
@@ -96,7 +96,7 @@ def test_a_new_directory_of_a_restored_job_gets_a_log_of_the_earlier_batches(
 
 
 def log_of(root: Path, *batches: str) -> Path:
-    """Each batch with an entry of its name."""
+    """Write a sink log in which each batch has one entry, named like the batch."""
     log = root / "out" / "_spark_metadata"
     log.mkdir(parents=True)
     for name in batches:
@@ -105,9 +105,9 @@ def log_of(root: Path, *batches: str) -> Path:
 
 
 def test_a_batch_that_only_the_checkpoint_has_is_added_to_the_log_as_empty(tmp_path: Path):
-    """As after a division of state; Spark fails for good when it compacts a log with a gap."""
+    """Repartitioning commits such a batch, and Spark can never compact a log with a gap."""
     log = log_of(tmp_path, "0", "1", "2")
-    numbers_in(tmp_path / "checkpoint" / "commits", "2", "3", "4")
+    create_batches(tmp_path / "checkpoint" / "commits", "2", "3", "4")
     check_local(tmp_path)
     assert {path.name for path in log.iterdir()} == {"0", "1", "2", "3", "4"}
     assert (log / "2").read_text() == "v1\nentry 2"
@@ -116,7 +116,7 @@ def test_a_batch_that_only_the_checkpoint_has_is_added_to_the_log_as_empty(tmp_p
 
 def test_a_crash_while_filling_the_log_is_completed_by_the_next_attempt(tmp_path: Path):
     log = log_of(tmp_path, *map(str, range(8)))
-    numbers_in(tmp_path / "checkpoint" / "commits", "10")
+    create_batches(tmp_path / "checkpoint" / "commits", "10")
     hits: list[int] = []
 
     def die_at_the_second() -> None:
@@ -134,7 +134,7 @@ def test_a_crash_while_filling_the_log_is_completed_by_the_next_attempt(tmp_path
 
 def test_an_added_compacted_batch_contains_all_earlier_batches(tmp_path: Path):
     log = log_of(tmp_path, "9.compact", *map(str, range(10, 19)))
-    numbers_in(tmp_path / "checkpoint" / "commits", "20")
+    create_batches(tmp_path / "checkpoint" / "commits", "20")
     check_local(tmp_path)
     entries = (log / "19.compact").read_text().splitlines()
     assert entries == ["v1", "entry 9.compact", *(f"entry {n}" for n in range(10, 19))]
@@ -150,18 +150,18 @@ def test_the_compaction_interval_is_derived_from_the_log(
     tmp_path: Path, compacted: int, missing: int, name: str
 ):
     log = log_of(tmp_path, f"{compacted}.compact", *map(str, range(compacted + 1, missing)))
-    numbers_in(tmp_path / "checkpoint" / "commits", str(missing))
+    create_batches(tmp_path / "checkpoint" / "commits", str(missing))
     check_local(tmp_path)
     assert (log / name).exists()
 
 
 def test_other_formats_and_existing_logs_stay_unchanged(tmp_path: Path):
-    numbers_in(tmp_path / "checkpoint" / "commits", "3")
+    create_batches(tmp_path / "checkpoint" / "commits", "3")
     place = SparkDirectory(url=(tmp_path / "checkpoint").as_uri(), local=tmp_path / "checkpoint")
     table = FormatWrite(format="delta", path=str(tmp_path / "table"))
     check_sink_position(Sink(name="out", input="raw", write=table), place)
     assert not (tmp_path / "table").exists()
-    numbers_in(tmp_path / "out" / "_spark_metadata", "2", "3")
+    create_batches(tmp_path / "out" / "_spark_metadata", "2", "3")
     check_local(tmp_path)
     assert len(list((tmp_path / "out" / "_spark_metadata").iterdir())) == 2
 
@@ -176,7 +176,7 @@ class NotThere(AnalysisException):
 
 
 class Store:
-    """Answers as a session does, which lists all but the logs of sinks."""
+    """A session that lists all files except those in the logs of sinks, like Spark."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class Store:
 
 
 def matching(pattern: str, names: list[str]) -> list[str]:
-    """As Hadoop does, for one pair of braces."""
+    """Match like Hadoop, for patterns with at most one pair of braces."""
     patterns = pattern.strip("{}").split(",")
     return [name for name in names if any(fnmatchcase(name, each) for each in patterns)]
 
@@ -226,9 +226,9 @@ def check_remote(store: Store, checkpoint: SparkDirectory = CHECKPOINT, **write:
     check_remote_position(store, sink, checkpoint)
 
 
-def test_a_restored_job_may_continue_in_the_saved_job_s_directory():
-    going_on = Store(commits=["8", "9"], offsets=["8", "9", "10"], log=["9.compact", "10"])
-    check_remote(going_on, format="parquet")
+def test_a_restored_job_may_continue_in_the_directory_of_the_saved_job():
+    restored = Store(commits=["8", "9"], offsets=["8", "9", "10"], log=["9.compact", "10"])
+    check_remote(restored, format="parquet")
 
 
 def test_a_remote_batch_that_the_checkpoint_did_not_plan_is_refused():
@@ -236,7 +236,7 @@ def test_a_remote_batch_that_the_checkpoint_did_not_plan_is_refused():
         check_remote(Store(commits=["8", "9"], log=["9.compact", "10"]), format="parquet")
 
 
-def test_an_empty_directory_is_refused_and_the_ways_out_are_named():
+def test_an_empty_directory_is_refused_with_remedies():
     with pytest.raises(CannotRun, match=r"no log of the batches up to 9.*foreachBatch") as got:
         check_remote(Store(commits=["9"]), format="parquet")
     assert got.value.error == "SinkHasNoLog"

@@ -1,4 +1,4 @@
-"""Following a query, on one that does as it is told."""
+"""Following a streaming query, with a fake query that the test controls."""
 
 import threading
 from collections.abc import Callable
@@ -76,13 +76,13 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def follow(
     query: FakeQuery, acts: dict[int, Callable[[], None]], known: Progress | None = None
 ) -> list[Progress]:
-    """Acts at the steps named; in the last one it must end."""
+    """Follow a query and run each action at its step; the query must end by the last step."""
     step = 0
 
     def between() -> None:
         nonlocal step
         step += 1
-        assert step <= max(acts), "it goes on after its end"
+        assert step <= max(acts), "the watch continues after the end of the query"
         acts.get(step, lambda: None)()
 
     seen: list[Progress] = []
@@ -135,7 +135,7 @@ def test_a_takeover_continues_the_counts_of_the_dead_runner() -> None:
 
 
 @pytest.mark.timeout(30)
-def test_an_end_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_query_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_watch, "_STEP_SECONDS", 600)
     query = FakeQuery()
     watching: Any = watch_stream(query)
@@ -146,4 +146,4 @@ def test_an_end_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _never() -> None:
-    raise AssertionError("it has not noticed the end")
+    raise AssertionError("the watch has not noticed the end")

@@ -1,4 +1,4 @@
-"""Until when work at a Spark server may go on."""
+"""Until when work at a Spark server may continue."""
 
 import asyncio
 import socket

@@ -40,13 +40,13 @@ def test_a_forked_child_can_use_grpc_after_prewarming():
     assert done.returncode == 7, done.stderr.decode()
 
 
-def test_threads_that_end_late_are_waited_for(monkeypatch: pytest.MonkeyPatch):
+def test_prewarming_waits_for_threads_that_end_late(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(prewarm, "_POLL_SECONDS", 0.0)
     left = count(5, -1)
     assert becomes_single_threaded(lambda: next(left))
 
 
-def test_threads_that_do_not_end_are_noticed(monkeypatch: pytest.MonkeyPatch):
+def test_prewarming_notices_threads_that_do_not_end(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(prewarm, "_POLL_SECONDS", 0.0)
     assert not becomes_single_threaded(lambda: 2)
 

@@ -14,7 +14,7 @@ from stoker.ha.stores.shutdowns import ShutdownFollower, ShutdownRecord, Shutdow
 from stoker.testing.virtual_time import run_virtual
 
 
-def told(nonce: str, stage: ShutdownStage) -> bytes:
+def shutdown_record(nonce: str, stage: ShutdownStage) -> bytes:
     return encode(
         ShutdownRecord(nonce=nonce, status=ApplicationStatus.SUCCEEDED, at=1, stage=stage)
     )
@@ -25,15 +25,15 @@ class World:
     coordination: MemoryCoordination
     leader: MemoryCoordinator
     session: MemoryCoordinator
-    """Of the process that follows."""
+    """Session of the process that follows the shutdown record."""
     follower: ShutdownFollower
 
 
-Story = Callable[[World], Awaitable[None]]
+Scenario = Callable[[World], Awaitable[None]]
 
 
-def follow(scenario: Story, *, before: bytes | None = None, is_late: bool = False) -> None:
-    async def play() -> None:
+def follow(scenario: Scenario, *, before: bytes | None = None, is_late: bool = False) -> None:
+    async def main() -> None:
         coordination = MemoryCoordination(session_timeout=4)
         writer, reader = coordination.session(), coordination.session(auto_renewing=True)
         if is_late:
@@ -46,30 +46,34 @@ def follow(scenario: Story, *, before: bytes | None = None, is_late: bool = Fals
             await asyncio.sleep(1)
             await scenario(World(coordination, writer, reader, follower))
 
-    run_virtual(play)
+    run_virtual(main)
 
 
 def test_a_shutdown_that_was_complete_at_the_start_does_not_end_the_process() -> None:
     async def scenario(world: World) -> None:
         assert not world.follower.over.is_set()
-        await world.leader.commit([Put(keys.SHUTDOWN, told("two", ShutdownStage.ENDING))])
+        await world.leader.commit(
+            [Put(keys.SHUTDOWN, shutdown_record("two", ShutdownStage.ENDING))]
+        )
         await asyncio.sleep(1)
-        assert not world.follower.over.is_set(), "its jobs have not ended yet"
-        await world.leader.commit([Put(keys.SHUTDOWN, told("two", ShutdownStage.OVER))])
+        assert not world.follower.over.is_set(), "the shutdown still waits for its jobs to end"
+        await world.leader.commit([Put(keys.SHUTDOWN, shutdown_record("two", ShutdownStage.OVER))])
         await asyncio.sleep(1)
         assert world.follower.over.is_set()
         assert world.follower.last is not None
         assert world.follower.last.nonce == "two"
 
     for is_late in (False, True):
-        follow(scenario, before=told("one", ShutdownStage.OVER), is_late=is_late)
+        follow(scenario, before=shutdown_record("one", ShutdownStage.OVER), is_late=is_late)
 
 
 def test_a_disconnected_process_learns_of_a_shutdown_after_reconnection() -> None:
     async def scenario(world: World) -> None:
         world.coordination.suspend(world.session)
         await asyncio.sleep(60)
-        await world.leader.commit([Create(keys.SHUTDOWN, told("one", ShutdownStage.OVER))])
+        await world.leader.commit(
+            [Create(keys.SHUTDOWN, shutdown_record("one", ShutdownStage.OVER))]
+        )
         await asyncio.sleep(1)
         assert not world.follower.over.is_set()
         world.coordination.resume(world.session)
@@ -79,7 +83,7 @@ def test_a_disconnected_process_learns_of_a_shutdown_after_reconnection() -> Non
     follow(scenario)
 
 
-def test_an_unreadable_shutdown_record_ends_no_process_that_follows_it() -> None:
+def test_an_unreadable_shutdown_record_does_not_end_a_process() -> None:
     async def scenario(world: World) -> None:
         await world.leader.commit([Create(keys.SHUTDOWN, b"\x00")])
         await asyncio.sleep(1)

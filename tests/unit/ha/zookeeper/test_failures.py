@@ -56,7 +56,7 @@ def test_a_refusal_names_the_key(op: Op, error: Exception, expected: type[Stoker
     assert refusal.facts.get("key", "a") == "a"
 
 
-def test_the_operation_that_failed_a_transaction_is_found_among_all_of_it():
+def test_the_operation_that_made_a_transaction_fail_is_identified():
     fell, after = kazoo.RolledBackError(), kazoo.RuntimeInconsistency()
     assert first_failure([fell, kazoo.BadVersionError(), after]) == 1
     assert first_failure([fell, after]) == 0

@@ -35,9 +35,9 @@ async def test_requests_about_a_quarantined_job_get_409_and_a_remedy() -> None:
         for suffix in ("", "/details", "/status", "/execution-result", "/plan", "/exceptions"):
             answer = await http.get(f"/jobs/{BROKEN}{suffix}")
             assert answer.status_code == 409
-            [told] = answer.json()["errors"]
-            assert "its graph cannot be understood" in told
-            assert f"stoker quarantine retry {BROKEN}" in told
+            [message] = answer.json()["errors"]
+            assert "its graph cannot be understood" in message
+            assert f"stoker quarantine retry {BROKEN}" in message
 
 
 async def test_a_cancellation_of_a_quarantined_job_is_acknowledged() -> None:

@@ -17,7 +17,7 @@ from stoker.testing.sample_jobs import RUNNING
 TRIGGER = "7" * 32
 
 
-class Saving:
+class SavepointDispatcher:
     """A fake dispatcher: each triggered savepoint gets the prepared outcome."""
 
     def __init__(self, master: Master, answer: SavepointStatus | Exception) -> None:
@@ -73,16 +73,17 @@ async def outcome(http: httpx.AsyncClient, path: str) -> dict[str, Any]:
 
 
 async def with_master(
-    answer: SavepointStatus | Exception, story: Callable[[httpx.AsyncClient, Saving], Any]
+    answer: SavepointStatus | Exception,
+    scenario: Callable[[httpx.AsyncClient, SavepointDispatcher], Any],
 ) -> None:
     master = Master()
-    saving = Saving(master, answer)
+    saving = SavepointDispatcher(master, answer)
     async with master.in_process() as http:
-        await story(http, saving)
+        await scenario(http, saving)
 
 
 async def test_flinks_savepoint_request_is_accepted_and_answered_with_the_location() -> None:
-    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+    async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         body = {"target-directory": "/saved", "cancel-job": False, "triggerId": TRIGGER}
         answer = await http.post(f"/jobs/{RUNNING}/savepoints", json=body)
         assert (answer.status_code, answer.json()) == (202, {"request-id": TRIGGER})
@@ -90,13 +91,13 @@ async def test_flinks_savepoint_request_is_accepted_and_answered_with_the_locati
         path = f"/jobs/{RUNNING}/savepoints/{TRIGGER}"
         assert await outcome(http, path) == {"location": "/saved/one"}
 
-    await with_master(DONE, story)
+    await with_master(DONE, scenario)
 
 
 async def test_a_stop_accepts_flinks_other_spelling_of_the_directory() -> None:
     """Shows REST-20."""
 
-    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+    async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         body = {"targetDirectory": "/saved", "drain": False}
         answer = await http.post(f"/jobs/{RUNNING}/stop", json=body)
         assert answer.status_code == 202
@@ -104,56 +105,56 @@ async def test_a_stop_accepts_flinks_other_spelling_of_the_directory() -> None:
         drained = await http.post(f"/jobs/{RUNNING}/stop", json={"drain": True})
         assert drained.status_code == 400
 
-    await with_master(DONE, story)
+    await with_master(DONE, scenario)
 
 
 async def test_a_failed_operation_is_completed_with_its_cause() -> None:
-    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+    async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         query = f"triggerId={TRIGGER}"
         assert (await http.post(f"/jobs/{RUNNING}/savepoints?{query}")).status_code == 202
         operation = await outcome(http, f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
         assert "no space" in operation["failure-cause"]["stack-trace"]
 
     failed = SavepointStatus(done=True, error="StorageUnavailable", message="no space")
-    await with_master(failed, story)
+    await with_master(failed, scenario)
 
 
 async def test_a_lost_master_fails_the_operation_instead_of_leaving_it_open() -> None:
-    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+    async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
         operation = await outcome(http, f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
         assert "was lost before it was done" in operation["failure-cause"]["stack-trace"]
 
-    await with_master(NotFound("unknown here"), story)
+    await with_master(NotFound("unknown here"), scenario)
 
 
 async def test_the_outcome_of_an_operation_is_known_when_another_master_leads() -> None:
     """Shows OPS-06."""
     master = Master()
-    Saving(master, DONE)
+    SavepointDispatcher(master, DONE)
     async with master.in_process() as http:
         await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
         path = f"/jobs/{RUNNING}/savepoints/{TRIGGER}"
         before = await outcome(http, path)
-        Saving(master, NotFound("the next leader has taken no savepoint"))
+        SavepointDispatcher(master, NotFound("the next leader has taken no savepoint"))
         assert await outcome(http, path) == before == {"location": "/saved/one"}
 
 
 async def test_an_invalid_savepoint_request_is_refused_at_once() -> None:
-    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+    async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         answer = await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
         assert answer.status_code == 409
         assert "a batch job" in answer.text
         unknown = await http.get(f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
         assert unknown.status_code == 404
 
-    await with_master(CannotTakeSavepoint("it is a batch job"), story)
+    await with_master(CannotTakeSavepoint("it is a batch job"), scenario)
 
 
 async def test_savepoints_are_listed_and_disposed_of() -> None:
     """Shows DISP-25."""
 
-    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+    async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         listed = (await http.get("/savepoints?directory=/saved")).json()["savepoints"]
         assert [each["path"] for each in listed] == ["/saved/one"]
         for path, trigger in (("/saved/one", "1" * 32), ("/gone", "2" * 32)):
@@ -165,10 +166,10 @@ async def test_savepoints_are_listed_and_disposed_of() -> None:
         assert saving.disposed == ["/saved/one"]
         assert (await http.post("/savepoint-disposal")).status_code == 400
 
-    await with_master(DONE, story)
+    await with_master(DONE, scenario)
 
 
-async def test_the_answer_about_a_savepoint_has_its_whole_content(tmp_path: Path) -> None:
+async def test_the_answer_about_a_savepoint_contains_its_complete_manifest(tmp_path: Path) -> None:
     manifest = SavepointManifest(
         savepoint_id="1",
         kind="savepoint",

@@ -1,4 +1,4 @@
-"""Who is let in, and how often."""
+"""Which callers are admitted, and at which rate."""
 
 from pathlib import Path
 

@@ -51,7 +51,7 @@ EVERY_ANSWER = {
     ],
 )
 async def test_every_answer_has_security_headers(method: str, path: str, status: int) -> None:
-    """Pages, streams of events and logs, and whatever goes wrong."""
+    """This includes pages, streams of events and logs, and errors."""
     async with Master().in_process() as http:
         answer = await http.request(method, path)
     assert answer.status_code == status
@@ -60,9 +60,9 @@ async def test_every_answer_has_security_headers(method: str, path: str, status:
 
 
 async def test_answers_of_the_middleware_have_security_headers_too(guarded: Master) -> None:
-    """Of a refusal, of a preflight, of an error that nobody foresaw, and of a standby."""
+    """The answers are refusals, a preflight, an unexpected error and the answer of a standby."""
     broken = Master()
-    broken.dispatcher.refusal = RuntimeError("nobody foresaw it")
+    broken.dispatcher.refusal = RuntimeError("unexpected")
     limited = Master(options=RestOptions(bind_port="0", max_content_length=ByteSize(10)))
     asked = [
         (guarded, "GET", "/jobs", {}, 401),
@@ -109,7 +109,7 @@ BEARER = {"authorization": f"Bearer {text_of('read', 'secret')}"}
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Master:
-    """Tokens, one foreign page that is allowed, and few requests a second."""
+    """A master with a token, one allowed foreign page and a low request rate."""
     tokens = TokenFile(tmp_path / "tokens.json")
     sha256 = hash_of(text_of("read", "secret"))
     tokens.add(Token(id="read", name="read", role=Role.READ, sha256=sha256, created_ms=0))
@@ -132,7 +132,7 @@ async def test_an_answer_to_a_page_with_a_token_is_compressed(guarded: Master) -
 
 
 async def test_a_page_can_read_why_its_request_is_refused(guarded: Master) -> None:
-    """Without the headers a browser would tell it of nothing but a failure."""
+    """Without the headers a browser would tell the page only that the request failed."""
     headers = {"origin": PAGE, "accept-encoding": "gzip"}
     async with guarded.in_process() as http:
         unknown = await http.get("/jobs", headers=headers)
@@ -241,16 +241,16 @@ async def test_two_standbys_that_forward_to_each_other_do_not_loop() -> None:
 
 
 @pytest.fixture
-def quick_pulse(monkeypatch: pytest.MonkeyPatch) -> None:
+def fast_leader_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "CHECK_LEADER_SECONDS", 0.02)
     monkeypatch.setattr(forwarding, "PING_INTERVAL_SECONDS", 0.05)
     monkeypatch.setattr(forwarding, "PING_TIMEOUT_SECONDS", 0.3)
 
 
-@pytest.mark.usefixtures("quick_pulse")
+@pytest.mark.usefixtures("fast_leader_checks")
 @pytest.mark.parametrize("upload", [False, True])
 async def test_a_standby_whose_leader_is_frozen_answers_503_soon(upload: bool) -> None:
-    """REST-02: the kernel goes on to take requests for a process that is stopped."""
+    """REST-02: the kernel keeps accepting requests for a stopped process."""
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         leader = f"http://127.0.0.1:{frozen.getsockname()[1]}"
         standby = Master(leading=False, leader=leader)
@@ -287,21 +287,21 @@ async def test_a_standby_stops_waiting_for_a_leader_that_lost_its_session() -> N
     assert "no longer leads" in answer.json()["errors"][0]
 
 
-@pytest.mark.usefixtures("quick_pulse")
+@pytest.mark.usefixtures("fast_leader_checks")
 async def test_a_standby_waits_for_a_slow_leader_as_long_as_it_is_alive() -> None:
     leader = Master()
     async with leader.serving() as leader_url:
         standby = Master(leading=False, leader=leader_url)
         async with standby.serving() as url, httpx.AsyncClient(base_url=url, timeout=50) as http:
-            slow = http.post("/jobs", content=_slowly(), headers={"content-type": "text/plain"})
+            slow = http.post("/jobs", content=_slow_body(), headers={"content-type": "text/plain"})
             poll = http.get(f"/jobs/{RUNNING}/status?wait=1.2&known=RUNNING")
             polled, uploaded = await asyncio.gather(poll, slow)
     assert polled.json()["status"] == JobStatus.RUNNING
     assert uploaded.status_code == 400
 
 
-async def _slowly() -> AsyncIterator[bytes]:
-    """Longer than a leader may be silent."""
+async def _slow_body() -> AsyncIterator[bytes]:
+    """A body that takes longer to send than a leader may be silent."""
     for _ in range(8):
         await asyncio.sleep(0.1)
         yield b"x"
@@ -316,5 +316,7 @@ async def test_the_api_description_needs_no_token_and_the_cluster_does(
         others = [(await http.get(path)).status_code for path in ("/config", "/overview", "/docsx")]
     assert [answer.status_code for answer in described] == [200] * len(pages)
     for fact in (RUNNING, EXECUTOR, "some.password", "orders-per-hour"):
-        assert not any(fact in answer.text for answer in described), "of the cluster"
+        assert not any(fact in answer.text for answer in described), (
+            "the description reveals nothing about the cluster"
+        )
     assert others == [401] * 3

@@ -31,7 +31,7 @@ Name = Annotated[str, PathParameter(description="names a thing")]
 
 
 class Answer(msgspec.Struct):
-    said: Any
+    received: Any
 
 
 @get("/things", summary="All things")
@@ -72,16 +72,16 @@ async def raw() -> Response:
 ROUTES = (all_things, fixed_thing, thing, part, add_thing, remove_thing, raw)
 
 
-def asking(*routes: Route) -> httpx.AsyncClient:
+def client_of(*routes: Route) -> httpx.AsyncClient:
     app = RestMiddleware(Router(routes or ROUTES), Master().services)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
 
 
-async def said(path: str, method: str = "GET", **more: Any) -> Any:
-    async with asking() as http:
+async def answer_to(path: str, method: str = "GET", **more: Any) -> Any:
+    async with client_of() as http:
         answer = await http.request(method, path, **more)
-    return answer.json().get("said", answer.json())
+    return answer.json().get("received", answer.json())
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def said(path: str, method: str = "GET", **more: Any) -> Any:
     ],
 )
 async def test_arguments_come_from_the_path_and_the_query(path: str, expected: object) -> None:
-    assert await said(path) == expected
+    assert await answer_to(path) == expected
 
 
 @pytest.mark.parametrize(
@@ -115,27 +115,27 @@ async def test_arguments_come_from_the_path_and_the_query(path: str, expected: o
     ],
 )
 async def test_a_malformed_parameter_is_refused_with_its_name(path: str, message: str) -> None:
-    async with asking() as http:
+    async with client_of() as http:
         answer = await http.get(path)
     assert answer.status_code == 400
     assert answer.json() == {"errors": [message]}
 
 
 async def test_a_missing_parameter_is_refused_with_its_name() -> None:
-    assert await said("/things/a", "DELETE") == {
+    assert await answer_to("/things/a", "DELETE") == {
         "errors": ["parameter why is missing in the query"]
     }
-    assert await said("/things/a?why=old", "DELETE") == ["a", "old"]
+    assert await answer_to("/things/a?why=old", "DELETE") == ["a", "old"]
 
 
 async def test_body_and_headers_reach_the_handler() -> None:
-    assert await said("/things", "POST", content=b"x") == ["x", None]
+    assert await answer_to("/things", "POST", content=b"x") == ["x", None]
     headers = {"idempotency-key": "k"}
-    assert await said("/things", "POST", content=b"", headers=headers) == ["", "k"]
+    assert await answer_to("/things", "POST", content=b"", headers=headers) == ["", "k"]
 
 
 async def test_the_response_has_the_status_of_the_route() -> None:
-    async with asking() as http:
+    async with client_of() as http:
         assert (await http.get("/things")).status_code == 200
         assert (await http.post("/things")).status_code == 202
 
@@ -145,7 +145,7 @@ async def test_a_body_that_is_too_large_is_refused_whether_it_declares_its_lengt
         for _ in range(MAX_BODY_BYTES // 1_000_000 + 1):
             yield b"x" * 1_000_000
 
-    async with asking() as http:
+    async with client_of() as http:
         for content in (b"x" * (MAX_BODY_BYTES + 1), chunks()):
             answer = await http.post("/things", content=content)
             assert answer.status_code == 413
@@ -153,7 +153,7 @@ async def test_a_body_that_is_too_large_is_refused_whether_it_declares_its_lengt
 
 
 async def test_a_response_that_the_handler_built_is_sent_unchanged() -> None:
-    async with asking() as http:
+    async with client_of() as http:
         for method in ("PUT", "PATCH"):
             answer = await http.request(method, "/raw")
             assert (answer.status_code, answer.text) == (201, "ab")
@@ -164,7 +164,7 @@ async def test_a_response_that_the_handler_built_is_sent_unchanged() -> None:
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "TRACE", "WHATEVER"])
 async def test_a_wrong_method_is_answered_like_an_unknown_path(method: str) -> None:
-    async with asking() as http:
+    async with client_of() as http:
         answer = await http.request(method, "/things")
         unknown = await http.request(method, "/nothing")
     assert answer.status_code == unknown.status_code == 404
@@ -172,12 +172,12 @@ async def test_a_wrong_method_is_answered_like_an_unknown_path(method: str) -> N
 
 @pytest.mark.parametrize("path", ["/", "/thing", "/things/a/parts", "/things/a/parts/b/c"])
 async def test_a_part_of_a_path_is_not_found(path: str) -> None:
-    async with asking() as http:
+    async with client_of() as http:
         assert (await http.get(path)).status_code == 404
 
 
 async def test_options_lists_the_methods_of_a_path() -> None:
-    async with asking() as http:
+    async with client_of() as http:
         answer = await http.options("/things")
     assert (answer.status_code, answer.headers["allow"]) == (204, "GET, OPTIONS, POST")
     assert "content-length" not in answer.headers
@@ -205,7 +205,7 @@ async def test_an_error_of_the_handler_is_answered(failure: Exception, status: i
     async def fails() -> None:
         raise failure
 
-    async with asking(fails) as http:
+    async with client_of(fails) as http:
         answer = await http.get("/fails")
     assert answer.status_code == status
     (message,) = answer.json()["errors"]

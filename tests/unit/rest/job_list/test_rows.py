@@ -84,4 +84,4 @@ def test_the_piece_of_ended_jobs_is_reused_when_jobs_are_added_before_them() -> 
     jobs.add(job(11, 13))
     [living, after] = jobs.pieces(600)
     assert after is before
-    assert living.count(b'"jid"') == 3, "a single ended job is no piece of its own"
+    assert living.count(b'"jid"') == 3, "a single ended job is not a piece of its own"

@@ -33,7 +33,7 @@ WHOLE = JobQuery()
 
 
 class SlowDispatcher(DispatcherGateway):
-    """Reads its jobs when the call arrives, and answers after a delay."""
+    """A dispatcher that reads its jobs when the call arrives and answers after a delay."""
 
     def __init__(self, *delays: float) -> None:
         self.delays = list(delays)
@@ -244,7 +244,7 @@ async def test_requests_that_share_a_large_list_share_its_compressed_form(
 
 
 class Gated(SlowDispatcher):
-    """Answers when the test opens the gate."""
+    """A dispatcher that answers when the test opens the gate."""
 
     def __init__(self) -> None:
         super().__init__()

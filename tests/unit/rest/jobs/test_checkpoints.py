@@ -15,7 +15,7 @@ from stoker.testing.sample_jobs import FINISHED, START, STREAM, streaming_detail
 
 CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"
 NUMBERS = {(entry.region, entry.at): entry.id for entry in streaming_details().checkpoints.history}
-"""Checkpoints of a query by its region and the time of the batch."""
+"""Ids of checkpoints by the region of the query and the time of the batch."""
 OF_BIG, OF_SMALL = NUMBERS["big", START + 6000], NUMBERS["small", START + 6000]
 ORDERS, BIG, SMALL = (vertex_hex_id(STREAM, name) for name in ("orders", "big", "small"))
 
@@ -35,10 +35,7 @@ async def get(http: httpx.AsyncClient, path: str) -> Any:
 
 
 async def test_checkpoint_counts_come_from_the_jobs_master(http: httpx.AsyncClient) -> None:
-    """One restore from a savepoint, and one for each query that restarted after a batch.
-
-    (DISP-20)
-    """
+    """Restores are counted from a savepoint and after the restart of a query (DISP-20)."""
     counts = (await get(http, CHECKPOINTS))["counts"]
     assert counts == {"restored": 3, "total": 9, "in_progress": 1, "completed": 7, "failed": 1}
 
@@ -183,5 +180,5 @@ def test_a_summary_lies_between_its_bounds(values: list[int]) -> None:
     assert all(found.min <= each <= found.max for each in parts)  # type: ignore[operator]
 
 
-def test_a_summary_of_nothing_has_no_quantiles() -> None:
+def test_an_empty_summary_has_no_quantiles() -> None:
     assert summary_of([]).p50 == "NaN"

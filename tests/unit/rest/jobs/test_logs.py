@@ -17,8 +17,8 @@ from stoker.testing.sample_jobs import RUNNING
 PATH = f"/jobs/{RUNNING}/attempts/one"
 
 
-class Writing(DispatcherInMemory):
-    """An attempt with this output that writes more after each read that finds nothing new."""
+class GrowingLog(DispatcherInMemory):
+    """A dispatcher whose attempt writes its next part after each read that finds nothing new."""
 
     def __init__(self, *parts: bytes, ends: bool = True) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Writing(DispatcherInMemory):
     ],
 )
 async def test_a_range_of_a_log_is_read(query: dict[str, int], text: str) -> None:
-    async with Master(dispatcher=Writing(b"0123456789")).in_process() as http:
+    async with Master(dispatcher=GrowingLog(b"0123456789")).in_process() as http:
         for stream in ("stdout", "stderr"):
             answer = await http.get(f"{PATH}/{stream}", params=query)
             assert (answer.status_code, answer.text) == (200, text)
@@ -66,7 +66,7 @@ async def test_a_log_is_followed_until_its_attempt_has_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log_handlers, "POLL_SECONDS", 0)
-    async with Master(dispatcher=Writing(b"begun\n", b"more\n", b"end\n")).in_process() as http:
+    async with Master(dispatcher=GrowingLog(b"begun\n", b"more\n", b"end\n")).in_process() as http:
         so_far = await http.get(f"{PATH}/stdout")
         followed = await http.get(f"{PATH}/stdout", params={"follow": "true"})
     assert so_far.text == "begun\n"
@@ -74,7 +74,7 @@ async def test_a_log_is_followed_until_its_attempt_has_ended(
 
 
 async def test_a_log_that_is_lost_while_it_is_sent_ends_there() -> None:
-    writing = Writing(b"0123456789")
+    writing = GrowingLog(b"0123456789")
     writing.fails_at = 4
     async with Master(dispatcher=writing).in_process() as http:
         answer = await http.get(f"{PATH}/stdout", params={"follow": "true"})
@@ -83,7 +83,7 @@ async def test_a_log_that_is_lost_while_it_is_sent_ends_there() -> None:
 
 async def test_a_client_that_follows_a_log_does_not_delay_the_end_of_the_server() -> None:
     options = RestOptions(bind_port="0", shutdown_timeout=timedelta(seconds=60))
-    master = Master(dispatcher=Writing(b"begun\n", ends=False), options=options)
+    master = Master(dispatcher=GrowingLog(b"begun\n", ends=False), options=options)
     async with master.serving() as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         writer.write(f"GET {PATH}/stdout?follow=true HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -107,7 +107,7 @@ async def test_a_client_that_follows_a_log_does_not_delay_the_end_of_the_server(
 async def test_an_invalid_log_request_is_refused_before_the_answer_begins(
     path: str, status: int
 ) -> None:
-    async with Master(dispatcher=Writing(b"")).in_process() as http:
+    async with Master(dispatcher=GrowingLog(b"")).in_process() as http:
         answer = await http.get(path)
     assert answer.status_code == status
     assert answer.json()["errors"]

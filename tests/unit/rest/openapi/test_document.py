@@ -33,7 +33,7 @@ async def test_the_document_describes_every_handler_once() -> None:
     assert described == expected
 
 
-async def test_answers_are_valid_by_the_document() -> None:
+async def test_answers_conform_to_the_document() -> None:
     requests = {
         "/jobs": "/jobs",
         "/jobs/overview": "/jobs/overview",
@@ -61,7 +61,7 @@ def _validate(document: dict, path: str, answer: object) -> None:
     )
 
 
-async def test_every_operation_says_who_may_call_and_with_which_headers_it_answers() -> None:
+async def test_every_operation_describes_its_authentication_and_its_response_headers() -> None:
     async with Master().in_process() as http:
         document = (await http.get("/openapi.json")).json()
         headers = (await http.get("/jobs")).headers
@@ -103,7 +103,7 @@ def test_two_handlers_for_one_path_are_refused_at_the_start() -> None:
 async def test_the_document_is_generated_outside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It takes more than a second, and the same loop renews leases."""
+    """Generating the document takes more than a second, and the event loop also renews leases."""
     others_had_a_turn = threading.Event()
 
     def made(_version: str) -> bytes:

@@ -39,7 +39,7 @@ def crash() -> None:
     raise Crash
 
 
-class Life:
+class ProgramMaster:
     """The store of one master; all masters share the storage."""
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -66,14 +66,14 @@ class Life:
 async def test_a_crash_leaves_no_program_entry_without_its_content(
     tmp_path: Path, name: str, others: int
 ) -> None:
-    first = Life(tmp_path, 1)
+    first = ProgramMaster(tmp_path, 1)
     for _ in range(others):
         await first.add()
     await first.store.storage.write("programs/contents/of-nobody", b"")
     with armed(name, crash), pytest.raises(Crash):
         await first.store.delete((await first.add()).id)
         await sweep(replace(first.store, clock=lambda: FAR), DAY)
-    second = Life(tmp_path, 2)
+    second = ProgramMaster(tmp_path, 2)
     assert await second.can_fetch_all(tmp_path / "fetched.py") == others
     await sweep(replace(second.store, clock=lambda: FAR), DAY)
     again = await second.add()
@@ -108,7 +108,7 @@ async def test_nothing_is_removed_while_an_entry_cannot_be_read() -> None:
     assert await storage.exists("programs/contents/whose")
 
 
-async def test_an_upload_of_a_content_that_is_being_swept_keeps_it() -> None:
+async def test_an_upload_keeps_content_that_a_sweep_is_about_to_remove() -> None:
     now = [1000]
     storage = MemoryStorage(lambda: now[0])
     programs = ProgramStore(storage, Ids(), lambda: now[0])
@@ -116,15 +116,15 @@ async def test_an_upload_of_a_content_that_is_being_swept_keeps_it() -> None:
     await storage.write(f"programs/contents/{sha256}", CONTENT)
     now[0] += 2 * DAY_MS
 
-    class Between(ProgramStore):
-        """Somebody uploads it after the sweep has looked at the entries."""
+    class UploadDuringSweep(ProgramStore):
+        """The content is uploaded after the sweep has read the entries."""
 
         async def entries(self) -> dict[str, StoredProgram | None]:
             found = await super().entries()
             await added(programs, CONTENT)
             return found
 
-    assert await sweep(Between(storage, Ids(), lambda: now[0]), DAY) == 0
+    assert await sweep(UploadDuringSweep(storage, Ids(), lambda: now[0]), DAY) == 0
     assert await storage.exists(f"programs/contents/{sha256}")
 
 
@@ -148,4 +148,4 @@ async def test_only_the_leader_sweeps_and_continues_after_a_failure() -> None:
     with pytest.raises(Enough):
         await sweep_repeatedly(programs, leads, interval=timedelta(0), max_age=DAY)
     old = ["programs/contents/old"]
-    assert asked == [old, old, old, []], "not by a standby; tried again after it failed"
+    assert asked == [old, old, old, []], "a standby does not sweep; a failed sweep is repeated"

@@ -1,4 +1,4 @@
-"""Operations that go on after their request was answered."""
+"""Operations that continue after their request was answered."""
 
 import asyncio
 from datetime import timedelta
@@ -34,7 +34,7 @@ class Work:
 def test_an_operation_runs_once_however_often_it_is_triggered() -> None:
     """OPS-01, X-OPS-01, X-OPS-02, REST-18"""
 
-    async def story() -> None:
+    async def scenario() -> None:
         operations, work = Operations(timedelta(minutes=5)), Work()
         assert KEY not in operations
         operations.trigger(KEY, work)
@@ -51,18 +51,18 @@ def test_an_operation_runs_once_however_often_it_is_triggered() -> None:
         assert KEY in operations
         await operations.close()
 
-    run_virtual(story())
+    run_virtual(scenario())
 
 
 def test_an_operation_of_another_kind_or_job_is_unknown() -> None:
     """OPS-02, REST-19"""
 
-    async def story() -> None:
+    async def scenario() -> None:
         operations = Operations(timedelta(minutes=5))
         with pytest.raises(NotFound, match="no savepoint operation"):
             operations.status(KEY)
 
-    run_virtual(story())
+    run_virtual(scenario())
 
 
 def test_a_failure_is_a_result_with_its_cause_and_an_internal_error_reveals_no_details() -> None:
@@ -74,7 +74,7 @@ def test_a_failure_is_a_result_with_its_cause_and_an_internal_error_reveals_no_d
     async def broken() -> dict[str, Any]:
         raise KeyError("secret")
 
-    async def story() -> None:
+    async def scenario() -> None:
         operations = Operations(timedelta(minutes=5))
         other = OperationKey(kind="disposal", trigger_id=KEY.trigger_id)
         operations.trigger(KEY, refused)
@@ -87,13 +87,13 @@ def test_a_failure_is_a_result_with_its_cause_and_an_internal_error_reveals_no_d
         assert isinstance(fault, dict)
         assert "secret" not in fault["failure-cause"].stack_trace
 
-    run_virtual(story())
+    run_virtual(scenario())
 
 
 def test_a_result_is_forgotten_after_the_store_duration_unless_that_is_zero() -> None:
     """OPS-05"""
 
-    async def story() -> None:
+    async def scenario() -> None:
         for keep, known in ((timedelta(minutes=5), False), (timedelta(0), True)):
             operations, work = Operations(keep), Work()
             work.gate.set()
@@ -103,13 +103,13 @@ def test_a_result_is_forgotten_after_the_store_duration_unless_that_is_zero() ->
             await asyncio.sleep(2)
             assert (KEY in operations) is known
 
-    run_virtual(story())
+    run_virtual(scenario())
 
 
 def test_closing_refuses_new_operations_and_waits_until_results_are_read() -> None:
     """OPS-03, OPS-04"""
 
-    async def story() -> None:
+    async def scenario() -> None:
         loop = asyncio.get_running_loop()
         operations, work = Operations(timedelta(minutes=5)), Work()
         operations.trigger(KEY, work)
@@ -123,11 +123,11 @@ def test_closing_refuses_new_operations_and_waits_until_results_are_read() -> No
         await closing
         assert loop.time() < 10
 
-    run_virtual(story())
+    run_virtual(scenario())
 
 
 def test_closing_cancels_operations_that_are_never_polled() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         loop = asyncio.get_running_loop()
         operations, work = Operations(timedelta(minutes=5)), Work()
         operations.trigger(KEY, work)
@@ -135,7 +135,7 @@ def test_closing_cancels_operations_that_are_never_polled() -> None:
         await operations.close(timedelta(seconds=60))
         assert loop.time() - begin == pytest.approx(60)
 
-    run_virtual(story())
+    run_virtual(scenario())
 
 
 def test_a_trigger_id_is_chosen_by_the_client_or_random() -> None:

@@ -1,4 +1,4 @@
-"""Requests about jobs and the cluster: what is asked of the dispatcher, what is answered."""
+"""Requests about jobs and the cluster: the calls to the dispatcher and the answers."""
 
 import asyncio
 import json
@@ -99,7 +99,7 @@ async def test_the_end_can_be_awaited_whatever_comes_before_it() -> None:
             master.dispatcher.set_status(RUNNING, status)
         assert (await answer).json() == {"status": "FINISHED"}
         late = await http.get(f"/jobs/{FAILED}/status?wait=0.05&known=FAILED,RUNNING")
-    assert late.json() == {"status": "FAILED"}, "the time was over"
+    assert late.json() == {"status": "FAILED"}, "the wait ended at its time limit"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ async def test_without_a_leading_dispatcher_the_answer_is_503_with_retry_after(
 
 
 @pytest.mark.parametrize("refusal", [ZeroDivisionError("secret inside"), RemoteError("Boom")])
-async def test_an_unforeseen_error_is_500_with_an_id_that_is_in_the_log(
+async def test_an_unexpected_error_is_500_with_an_id_that_is_in_the_log(
     refusal: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     master = Master()

@@ -42,7 +42,7 @@ async def test_a_graph_with_its_files_becomes_a_job(master: Master) -> None:
     assert leftovers(master) == []
 
 
-async def test_a_repeated_submission_says_so(master: Master) -> None:
+async def test_a_repeated_submission_is_reported_as_such(master: Master) -> None:
     await post(master, parts(new_graph()))
     answer = await post(master, parts(new_graph()))
     assert answer.status_code == 202
@@ -169,7 +169,9 @@ async def test_a_graph_of_50_mb_is_413_and_names_the_option(master: Master) -> N
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "multipart/form-data", ""])
-async def test_a_body_that_is_no_multipart_is_explained(master: Master, content_type: str) -> None:
+async def test_a_body_that_is_not_multipart_is_refused_with_an_explanation(
+    master: Master, content_type: str
+) -> None:
     async with master.in_process() as http:
         answer = await http.post("/jobs", content=b"{}", headers={"content-type": content_type})
     assert answer.status_code == 400

@@ -1,4 +1,4 @@
-"""What Spark's monitoring says of a program."""
+"""The progress of a program, from Spark's monitoring."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_streaming_queries_come_first_with_their_batches() -> None:
     ]
 
 
-def test_of_a_thousand_spark_jobs_the_newest_are_reported() -> None:
+def test_only_the_newest_of_a_thousand_spark_jobs_are_reported() -> None:
     progress = progress_of([job(n) for n in reversed(range(1000))], [])
     assert len(progress.parts) == MOST_PARTS
     assert progress.parts[0].id == "job-999"

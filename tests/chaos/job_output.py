@@ -1,4 +1,4 @@
-"""The output of a job across returns to earlier savepoints. Values only."""
+"""The output of a job that returned to earlier savepoints, read from several directories."""
 
 import json
 from collections import Counter
@@ -13,38 +13,38 @@ from chaos.numbered_lines import Rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
-    """A directory of sinks, up to a batch of each sink; without limits, all their output."""
+class Segment:
+    """The output in one directory, up to the batch in `limits` for each sink; None: all batches."""
 
     directory: Path
     limits: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class RolledOutput:
-    """The output of a job, across returns to earlier savepoints.
+class JobOutput:
+    """The output of a job that returned to earlier savepoints.
 
     A job that returns to a savepoint writes to another directory. Of the previous directory only
     the batches that the savepoint contains count.
     """
 
-    pieces: tuple[Piece, ...]
+    segments: tuple[Segment, ...]
 
     @classmethod
-    def beginning(cls, directory: Path) -> "RolledOutput":
-        return cls(pieces=(Piece(directory=directory),))
+    def starting_in(cls, directory: Path) -> "JobOutput":
+        return cls(segments=(Segment(directory=directory),))
 
     @property
     def directory(self) -> Path:
         """The directory to which the job writes now."""
-        return self.pieces[-1].directory
+        return self.segments[-1].directory
 
-    def back_at(self, batches: Mapping[str, int], directory: Path) -> "RolledOutput":
-        cut = replace(self.pieces[-1], limits=batches)
-        return RolledOutput(pieces=(*self.pieces[:-1], cut, Piece(directory=directory)))
+    def rolled_back(self, batches: Mapping[str, int], directory: Path) -> "JobOutput":
+        cut = replace(self.segments[-1], limits=batches)
+        return JobOutput(segments=(*self.segments[:-1], cut, Segment(directory=directory)))
 
     def rows(self, sink: str) -> Rows:
-        files = [path for piece in self.pieces for path in _files(piece, sink)]
+        files = [path for segment in self.segments for path in _files(segment, sink)]
         found: Rows = Counter()
         for path in files:
             table = pyarrow.parquet.read_table(path)
@@ -52,13 +52,13 @@ class RolledOutput:
         return found
 
 
-def _files(piece: Piece, sink: str) -> set[Path]:
+def _files(segment: Segment, sink: str) -> set[Path]:
     """Files in the log of the sink; other files are leftovers of interrupted batches."""
-    log = piece.directory / sink / "_spark_metadata"
-    limit = None if piece.limits is None else piece.limits.get(sink, -1)
+    log = segment.directory / sink / "_spark_metadata"
+    limit = None if segment.limits is None else segment.limits.get(sink, -1)
     urls: set[str] = set()
     for entry in log.glob("[0-9]*"):
-        # One that ends with .compact repeats what was before it, and nothing that comes later.
+        # A file that ends with .compact repeats the entries before it, and none of the later ones.
         if limit is None or int(entry.name.partition(".")[0]) <= limit:
             lines = entry.read_text().splitlines()[1:]
             urls |= {json.loads(line)["path"] for line in lines}

@@ -1,4 +1,4 @@
-"""Runners that take one task after the other, on real Spark."""
+"""Runners that run one task after another, on real Spark."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from builders import build_graph
-from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, Launched, function
+from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, function
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, until
 from stoker.core.graph import (
     FormatRead,
@@ -36,26 +36,26 @@ from stoker.engine.lease import Lease
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-LIMITED = {"Max data size", "Max open files"}
+LIMITS = {"Max data size", "Max open files"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
-    """With one spare, that nobody makes anew while the last one may come back."""
+    """An engine with one spare runner, which is reused for task after task."""
     options = replace(OPTIONS, warm_runners=1, replenish_delay=timedelta(hours=1))
     work, logs = tmp_path_factory.mktemp("engine"), tmp_path_factory.mktemp("logs")
     async with ConnectEngine.open(options, work / "work", logs) as opened:
         yield opened
 
 
-async def rest(engine: ConnectEngine) -> None:
-    """Nothing is made or warmed up any more: the one spare is ready, and will be the next."""
+async def wait_for_warm_spare(engine: ConnectEngine) -> None:
+    """Wait until the one spare runner is warm, so that it runs the next task."""
     for _ in range(2):
-        await until(lambda: _has_its_spare(engine))
+        await until(lambda: _has_warm_spare(engine))
         await asyncio.sleep(0.6)
 
 
-def _has_its_spare(engine: ConnectEngine) -> bool:
+def _has_warm_spare(engine: ConnectEngine) -> bool:
     pool = engine._pool
     results = [spare.result() if spare.done() else None for spare in pool._spares]
     return not pool._in_use and [getattr(each, "is_warm", False) for each in results] == [True]
@@ -65,19 +65,19 @@ def plain(spark: Any) -> Any:
     return spark.range(10)
 
 
-def by(body: Callable[..., Any]) -> JobGraph:
+def python_job(body: Callable[..., Any]) -> JobGraph:
     return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
-def pid_of(launched: Launched) -> int:
+def pid_of(launched: LaunchedTask) -> int:
     pid = launched.running._runner.process.pid
     assert isinstance(pid, int)
     return pid
 
 
 async def process_of(bench: Bench, graph: JobGraph, *, lease_seconds: float = math.inf) -> int:
-    """In which it ran to its end."""
-    await rest(bench.engine)
+    """Run a job to its end; returns the id of the process that ran it."""
+    await wait_for_warm_spare(bench.engine)
     lease = Lease(until=asyncio.get_running_loop().time() + lease_seconds, margin=4)
     launched = await bench.launch(graph, lease=lease)
     outcome = await launched.running.outcome()
@@ -85,11 +85,16 @@ async def process_of(bench: Bench, graph: JobGraph, *, lease_seconds: float = ma
     return pid_of(launched)
 
 
-async def test_tasks_without_code_of_their_own_follow_each_other_in_one_process(
+async def test_tasks_without_code_of_their_own_reuse_one_process(
     bench: Bench,
 ) -> None:
     script = SqlScript(name="script", statements=("SELECT 1", "SELECT 2"))
-    graphs = [build_graph(TEN_ROWS, TO_NOWHERE), by(plain), build_graph(script), by(plain)]
+    graphs = [
+        build_graph(TEN_ROWS, TO_NOWHERE),
+        python_job(plain),
+        build_graph(script),
+        python_job(plain),
+    ]
     processes = [await process_of(bench, graph) for graph in graphs]
     assert len(set(processes)) == 1
     assert os.readlink(f"/proc/{processes[0]}/cwd") == "/"
@@ -99,15 +104,15 @@ def sessions_of(bench: Bench) -> list[str]:
     return [launched.running.session_id for launched in bench.launched]
 
 
-async def test_a_session_that_has_seen_nothing_but_files_is_kept_for_the_next_task(
+async def test_a_session_that_only_read_and_wrote_files_is_kept_for_the_next_task(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """Reads are as new: what a path had before is not what it has now."""
+    """A kept session caches no reads: it sees the files that a path has now."""
     numbers = Source(name="numbers", read=FormatRead(format="parquet", path=str(tmp_path / "in")))
     for count, body in ((3, range_of_three), (5, range_of_five)):
         made = Source(name="numbers", read=function(body, "spark"))
         for source, place in ((made, "in"), (numbers, "out")):
-            # Each a task of its own: an earlier one of that name would have written it already.
+            # Names differ: output of an earlier sink with this name would count as written.
             sink = to_files(tmp_path / place, name=f"{place}-{count}")
             await process_of(bench, build_graph(source, sink))
         assert len(pq.read_table(tmp_path / "out")) == count
@@ -127,21 +132,21 @@ def to_files(path: Path, name: str) -> Sink:
     return Sink(name=name, input="numbers", write=write, mode="overwrite")
 
 
-def of_table(spark: Any) -> Any:
+def from_table(spark: Any) -> Any:
     return spark.table("kept_apart")
 
 
-async def test_a_session_that_nobody_wants_back_is_gone_at_spark(tmp_path: Path) -> None:
-    """Each task is the last one of its process here."""
+async def test_a_session_that_is_not_reused_is_closed_in_spark(tmp_path: Path) -> None:
+    """Each process runs only one task here."""
     options = replace(OPTIONS, warm_runners=1, runner_tasks=1)
     async with ConnectEngine.open(options, tmp_path / "work", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)
         counted = []
         for _ in range(4):
-            launched = await bench.launch(by(plain))
+            launched = await bench.launch(python_job(plain))
             assert (await launched.running.outcome()).state is ExecutionState.FINISHED
             assert is_gone(pid_of(launched))
-            await rest(engine)
+            await wait_for_warm_spare(engine)
             counted.append(sessions_at(engine))
         assert len(set(sessions_of(bench))) == 4
         assert counted[1:] == counted[:1] * 3
@@ -154,7 +159,7 @@ def sessions_at(engine: ConnectEngine) -> int:
     return int(found[1])
 
 
-async def test_a_query_of_the_jobs_own_frames_leaves_no_view_in_its_session(bench: Bench) -> None:
+async def test_sql_on_the_jobs_own_frames_leaves_no_view_in_the_session(bench: Bench) -> None:
     for name in ("hidden", "seen"):
         totals = Transform(
             name="totals", inputs=(name,), compute=Sql(query=f"SELECT count(*) AS n FROM {name}")
@@ -166,7 +171,7 @@ async def test_a_query_of_the_jobs_own_frames_leaves_no_view_in_its_session(benc
         )
     assert len(set(sessions_of(bench))) == 1
     asked = build_graph(SqlScript(name="script", statements=("SELECT * FROM hidden",)))
-    await rest(bench.engine)
+    await wait_for_warm_spare(bench.engine)
     launched = await bench.launch(asked)
     assert launched.running.session_id == sessions_of(bench)[0]
     outcome = await launched.running.outcome()
@@ -174,8 +179,10 @@ async def test_a_query_of_the_jobs_own_frames_leaves_no_view_in_its_session(benc
     assert "TABLE_OR_VIEW_NOT_FOUND" in outcome.failure.message
 
 
-async def test_settings_sql_and_tables_end_with_their_session(bench: Bench, tmp_path: Path) -> None:
-    """A table that was read stays known to a session with the files that it had then."""
+async def test_a_session_with_settings_sql_or_tables_is_not_reused(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """A session remembers a table with the files that it had when it was read."""
     made = SqlScript(
         name="script",
         statements=(f"CREATE TABLE kept_apart USING csv LOCATION '{tmp_path}/t' AS SELECT 1 n",),
@@ -193,26 +200,28 @@ async def test_settings_sql_and_tables_end_with_their_session(bench: Bench, tmp_
     by_name = build_graph(
         Source(name="numbers", read=Sql(query="SELECT * FROM kept_apart")), TO_NOWHERE
     )
-    for graph in (build_graph(made), by_name, setting, partitions, by(of_table)):
+    for graph in (build_graph(made), by_name, setting, partitions, python_job(from_table)):
         await process_of(bench, graph)
-        await process_of(bench, by(plain))
+        await process_of(bench, python_job(plain))
     sessions = sessions_of(bench)
     for number, (session, following) in enumerate(itertools.pairwise(sessions)):
         assert (session == following) is (number % 2 == 1), (number, sessions)
 
 
-async def test_progress_of_a_task_is_not_told_of_the_next_one(bench: Bench) -> None:
+async def test_progress_of_a_task_is_not_reported_for_the_next_one(bench: Bench) -> None:
     for _ in range(2):
-        await process_of(bench, by(a_while))
+        await process_of(bench, python_job(slow_range))
     assert len(set(sessions_of(bench))) == 1
     for launched in bench.launched:
         assert launched.has_progressed
-        told = [event.progress for event in launched.events if isinstance(event, Progressed)]
-        assert {progress.tasks_total for progress in told} == {TASKS_OF_A_WHILE}
+        reported = [event.progress for event in launched.events if isinstance(event, Progressed)]
+        assert {progress.tasks_total for progress in reported} == {TASKS_OF_SLOW_RANGE}
 
 
-async def test_nothing_of_a_task_is_found_by_the_next_one(bench: Bench) -> None:
-    """Views and settings end with the session, and what is printed is in one log only."""
+async def test_the_next_task_sees_no_views_settings_or_output_of_the_previous_one(
+    bench: Bench,
+) -> None:
+    """Views and settings end with the session, and printed rows are in one log only."""
     shown = Sink(name="out", input="numbers", write=FormatWrite(format="console"))
     seen = Sql(query="SELECT 'x' AS seen FROM range(1)")
     first = build_graph(
@@ -229,7 +238,7 @@ async def test_nothing_of_a_task_is_found_by_the_next_one(bench: Bench) -> None:
     )
     refused = await bench.run(asked)
     assert refused.failure is not None
-    assert "CAST_INVALID_INPUT" in refused.failure.message, "as Spark is by default"
+    assert "CAST_INVALID_INPUT" in refused.failure.message, "Spark's default setting applies"
     missing = await bench.run(
         build_graph(SqlScript(name="script", statements=("SELECT * FROM mine",)))
     )
@@ -245,7 +254,7 @@ def imports(spark: Any) -> Any:
     return spark.range(10)
 
 
-def asks_spark(spark: Any) -> Any:
+def queries_spark(spark: Any) -> Any:
     assert spark.range(3).count() == 3
     return spark.range(10)
 
@@ -254,33 +263,33 @@ def fails(spark: Any) -> Any:
     return spark.table("nowhere.to_be_found")
 
 
-@pytest.mark.parametrize("body", [imports, asks_spark, fails])
-async def test_a_process_that_may_have_something_left_in_it_ends(
+@pytest.mark.parametrize("body", [imports, queries_spark, fails])
+async def test_a_process_that_may_keep_state_of_its_task_is_not_reused(
     bench: Bench, body: Callable[..., Any]
 ) -> None:
-    launched = await bench.launch(by(body))
+    launched = await bench.launch(python_job(body))
     await launched.running.outcome()
     assert is_gone(pid_of(launched))
 
 
-async def test_the_lease_and_limits_of_a_task_end_with_it(
+async def test_the_lease_and_limits_of_a_task_end_with_the_task(
     bench: Bench, engine: ConnectEngine
 ) -> None:
-    process = await process_of(bench, by(plain), lease_seconds=24)
+    process = await process_of(bench, python_job(plain), lease_seconds=24)
     assert limits_of(process) == limits_of(int(engine.description["zygote-pid"]))
     await asyncio.sleep(25)
-    assert await process_of(bench, by(plain)) == process
+    assert await process_of(bench, python_job(plain)) == process
 
 
 def limits_of(pid: int) -> list[str]:
     lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
-    return [line for line in lines if any(line.startswith(name) for name in LIMITED)]
+    return [line for line in lines if any(line.startswith(name) for name in LIMITS)]
 
 
-TASKS_OF_A_WHILE = 40
+TASKS_OF_SLOW_RANGE = 40
 
 
-def a_while(spark: Any) -> Any:
+def slow_range(spark: Any) -> Any:
     return spark.range(0, 4 * 10**8, 1, 40)
 
 
@@ -291,9 +300,9 @@ def endless(spark: Any) -> Any:
 async def test_a_later_task_of_a_process_is_cancelled_like_its_first(
     bench: Bench, engine: ConnectEngine
 ) -> None:
-    process = await process_of(bench, by(plain))
-    await rest(engine)
-    launched = await bench.launch(by(endless))
+    process = await process_of(bench, python_job(plain))
+    await wait_for_warm_spare(engine)
+    launched = await bench.launch(python_job(endless))
     assert pid_of(launched) == process
     await until(lambda: launched.has_progressed)
     await cancel_within_ten_seconds(launched)
@@ -301,10 +310,10 @@ async def test_a_later_task_of_a_process_is_cancelled_like_its_first(
 
 
 async def test_a_later_task_of_a_process_ends_with_its_own_lease(bench: Bench) -> None:
-    process = await process_of(bench, by(plain))
-    await rest(bench.engine)
+    process = await process_of(bench, python_job(plain))
+    await wait_for_warm_spare(bench.engine)
     now = asyncio.get_running_loop().time()
-    launched = await bench.launch(by(endless), lease=Lease(until=now + 8, margin=4))
+    launched = await bench.launch(python_job(endless), lease=Lease(until=now + 8, margin=4))
     outcome = await launched.running.outcome()
     assert pid_of(launched) == process
     assert outcome.state is ExecutionState.CANCELED
@@ -312,8 +321,8 @@ async def test_a_later_task_of_a_process_ends_with_its_own_lease(bench: Bench) -
     assert "lease" in outcome.failure.message
 
 
-async def test_a_process_that_dies_as_a_spare_is_not_missed(bench: Bench) -> None:
-    process = await process_of(bench, by(plain))
+async def test_a_spare_process_that_dies_is_replaced(bench: Bench) -> None:
+    process = await process_of(bench, python_job(plain))
     os.kill(process, 9)
     await until(lambda: is_gone(process))
-    assert await process_of(bench, by(plain)) != process
+    assert await process_of(bench, python_job(plain)) != process

@@ -49,7 +49,7 @@ def deployment(
 
 
 @dataclass
-class Stage:
+class Harness:
     folder: Path
     manager_kind: type[FakeManager] = FakeManager
     options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
@@ -130,8 +130,8 @@ class Stage:
         await self.executor.request_slot(self.token, request)
         await asyncio.sleep(1)
 
-    async def beat(self) -> bool:
-        """Whether slot 0 is taken, as the resource manager is told."""
+    async def slot_is_taken(self) -> bool:
+        """Send a heartbeat; return whether the task executor reports slot 0 as taken by the job."""
         report = await self.executor.heartbeat_from_resource_manager(self.token)
         return report.slots[0].job_id == JOB
 
@@ -139,14 +139,16 @@ class Stage:
         await self.executor.submit_task(self.leadership.token, task)
 
 
-def play(folder: Path, story: Callable[[Stage], Awaitable[None]], **more: Any) -> Stage:
-    stages: list[Stage] = []
+def run_scenario(
+    folder: Path, scenario: Callable[[Harness], Awaitable[None]], **more: Any
+) -> Harness:
+    harnesses: list[Harness] = []
 
     async def main() -> None:
-        stage = Stage(folder, **more)
-        stages.append(stage)
-        async with stage.set_up():
-            await story(stage)
+        harness = Harness(folder, **more)
+        harnesses.append(harness)
+        async with harness.set_up():
+            await scenario(harness)
 
     run_virtual(main)
-    return stages[0]
+    return harnesses[0]

@@ -69,7 +69,7 @@ class RecordingExecutor(FakeExecutor):
         return tuple(self.has)
 
 
-class Stage:
+class Harness:
     def __init__(self) -> None:
         self.network = MemoryNetwork()
         self.coordinator = MemoryCoordination().session()
@@ -116,29 +116,29 @@ class Stage:
             yield
 
     def introduction(
-        self, life: str = "life-1", job_id: JobId = JOB, attempts: tuple[HeldAttempt, ...] = ()
+        self, instance: str = "life-1", job_id: JobId = JOB, attempts: tuple[HeldAttempt, ...] = ()
     ) -> TaskExecutorIntroduction:
         return TaskExecutorIntroduction(
             job_id=job_id,
             resource_id=ResourceId("executor"),
-            instance=InstanceId(life),
+            instance=InstanceId(instance),
             address="mem://executor/task_executor",
             attempts=attempts,
         )
 
     @asynccontextmanager
-    async def next_life(self) -> AsyncIterator[TaskExecutorIntroduction]:
+    async def next_instance(self) -> AsyncIterator[TaskExecutorIntroduction]:
         async with self.network.service("executor-again").running(RecordingExecutor()) as address:
             first = self.introduction("life-2")
             yield msgspec.structs.replace(first, address=address)
 
-    async def deploy(self, life: str = "life-1") -> AttemptId:
-        await self.admit(life)
+    async def deploy(self, instance: str = "life-1") -> AttemptId:
+        await self.admit(instance)
         await asyncio.sleep(0.1)
         return self.executor.has[-1]
 
-    async def admit(self, life: str = "life-1") -> None:
-        introduction = msgspec.structs.replace(self.introduction(life), offered=(SLOT,))
+    async def admit(self, instance: str = "life-1") -> None:
+        introduction = msgspec.structs.replace(self.introduction(instance), offered=(SLOT,))
         answer = await self.master.register_task_executor(introduction)
         assert answer == Admitted(accepted=(SLOT,))
 
@@ -147,10 +147,10 @@ class Stage:
         return [record.failure.error for record in self.job.graph.failures]
 
 
-def play(story: Callable[[Stage], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
     async def main() -> None:
-        stage = Stage()
-        async with stage.set_up():
-            await story(stage)
+        harness = Harness()
+        async with harness.set_up():
+            await scenario(harness)
 
     run_virtual(main)

@@ -1,4 +1,4 @@
-"""The shape of the source tree: folders that can be read, names that mean one thing."""
+"""The source tree: small folders, unique class names, docstrings that are sentences."""
 
 import ast
 from collections import defaultdict
@@ -12,7 +12,7 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__
 FOLDERS = sorted({path.parent for path in MODULES})
 
 MOST_MODULES = 25
-"""More than this in one folder cannot be taken in at a glance."""
+"""A folder with more modules cannot be taken in at a glance."""
 
 
 def relative(path: Path) -> str:
@@ -42,7 +42,7 @@ def test_no_public_class_name_stands_for_two_things() -> None:
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 
 
-def test_no_documentation_is_a_genitive_fragment() -> None:
+def test_no_docstring_is_a_genitive_fragment() -> None:
     """Not "Of the supervisor." but "Process id of the supervisor, not of the driver."."""
     found = [
         f"{relative(path)}:{node.lineno}"

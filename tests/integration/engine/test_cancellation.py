@@ -1,6 +1,6 @@
 """A cancel ends any task within ten seconds, together with its work in Spark."""
 
-# Functions that travel to a runner bring their own imports.
+# Functions that are sent to a runner contain their own imports.
 # ruff: noqa: PLC0415
 
 import asyncio
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from builders import build_graph
-from integration.engine.bench import TO_NOWHERE, Bench, Launched, function
+from integration.engine.bench import TO_NOWHERE, Bench, LaunchedTask, function
 from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
 from stoker.core.graph import FormatRead, JobGraph, Sink, Source, Sql, Transform
 from stoker.engine.connect.engine import ConnectEngine
@@ -85,7 +85,7 @@ def endless_stage(begun: Path) -> JobGraph:
     )
 
 
-async def has_begun(launched: Launched, begun: Path) -> None:
+async def has_begun(launched: LaunchedTask, begun: Path) -> None:
     def look() -> bool:
         assert not launched.running.completion.done(), launched.running.completion.result()
         return begun.exists()
@@ -111,7 +111,7 @@ async def test_a_cancelled_task_and_its_stages_end_within_ten_seconds(
 async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    """After the runner's death nobody waits for the answer to its write."""
+    """After the runner's death no client waits for the answer to the write."""
     begun = tmp_path / "begun"
     launched = await bench.launch(endless_stage(begun))
     await has_begun(launched, begun)
@@ -128,16 +128,16 @@ async def test_the_kernel_kills_a_runner_before_the_server_when_memory_runs_out(
 ) -> None:
     launched = await bench.launch(endless_loop(tmp_path / "begun"))
     await has_begun(launched, tmp_path / "begun")
-    assert badness(runner_of(engine, launched)) == 500
-    assert badness(int(engine.description["server-pid"])) < 500
+    assert oom_score_adjustment(runner_of(engine, launched)) == 500
+    assert oom_score_adjustment(int(engine.description["server-pid"])) < 500
     await cancel_within_ten_seconds(launched)
 
 
-def badness(pid: int) -> int:
+def oom_score_adjustment(pid: int) -> int:
     return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
 
 
-def any_tasks_of(engine: ConnectEngine, launched: Launched) -> bool:
+def any_tasks_of(engine: ConnectEngine, launched: LaunchedTask) -> bool:
     owners = {launched.running.session_id}
     if launched.has_progressed and launched.last_progress.run_id is not None:
         owners.add(launched.last_progress.run_id)

@@ -16,7 +16,7 @@ TEN_MINUTES = 600.0
 
 
 async def take_coordinator_away(cluster: SimulatedCluster, seconds: float) -> None:
-    """An ensemble without a quorum ends no session, because it cannot tell who is silent."""
+    """Suspend all sessions and end none: an ensemble without a quorum cannot end a session."""
     timeout = cluster.coordination.session_timeout
     cluster.coordination.session_timeout = None
     sessions = [process.session for process in cluster.processes.values()]
@@ -108,7 +108,7 @@ def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) ->
 
 
 def test_a_batch_job_outlives_the_stop_and_start_of_the_whole_cluster(tmp_path: Path) -> None:
-    """Without a restart strategy, because a stopped executor is no failure of the job."""
+    """The job needs no restart strategy, because a stopped executor is no failure of the job."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60))
@@ -141,7 +141,7 @@ def graph_file(cluster: SimulatedCluster, job_id: str) -> str:
 
 
 def test_attempts_keep_running_while_their_job_is_in_quarantine(tmp_path: Path) -> None:
-    """The new leader vouches for the job, because it has started no master of it."""
+    """The new leader vouches for the job, because the job has no job master."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -184,8 +184,8 @@ def test_attempts_keep_running_while_a_new_leader_waits_for_the_storage(tmp_path
     assert len(cluster.history.attempts) == 1
 
 
-def test_nobody_vouches_for_a_job_that_was_cancelled_in_quarantine(tmp_path: Path) -> None:
-    """Its attempt ends with its lease, although nobody can load the job (design invariant 5)."""
+def test_no_leader_vouches_for_a_job_that_was_cancelled_in_quarantine(tmp_path: Path) -> None:
+    """The attempt ends with its lease, although the job cannot be loaded (design invariant 5)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))

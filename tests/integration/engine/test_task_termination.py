@@ -1,6 +1,6 @@
 """Tasks that are cancelled or killed, or whose runner, zygote, Spark server or owner dies."""
 
-# Functions that travel to a runner bring their own imports; processes are polled.
+# Functions that are sent to a runner contain their own imports; processes are polled.
 # ruff: noqa: PLC0415, ASYNC110
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from builders import build_graph
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, function
 from integration.engine.processes import is_gone, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.states import ExecutionState
@@ -28,7 +28,7 @@ def python_job(body: Callable[..., object]) -> JobGraph:
     return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
-async def cancel(launched: Launched) -> None:
+async def cancel(launched: LaunchedTask) -> None:
     async with asyncio.timeout(10):
         await launched.running.cancel()
     outcome = await launched.running.outcome()
@@ -180,7 +180,7 @@ async def test_the_death_of_the_zygote_fails_its_tasks_and_another_is_started(
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 
-async def test_the_death_of_the_server_fails_its_tasks_and_the_engine_comes_back(
+async def test_the_death_of_the_server_fails_its_tasks_and_the_engine_recovers(
     bench: Bench, engine: ConnectEngine
 ) -> None:
     def sleepy(spark):
@@ -222,7 +222,7 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-async def test_a_killed_owner_takes_server_and_runners_with_it(tmp_path: Path) -> None:
+async def test_the_server_and_runners_die_when_their_owner_is_killed(tmp_path: Path) -> None:
     owner = await asyncio.create_subprocess_exec(
         sys.executable, "-c", OWNER, str(tmp_path), stdout=subprocess.PIPE
     )

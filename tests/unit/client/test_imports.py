@@ -19,7 +19,7 @@ def test_the_blocking_client_loads_no_heavy_library() -> None:
 
 
 HTTPX = {"httpx", "httpcore", "h11", "anyio", "certifi", "idna", "sniffio", "typing_extensions"}
-"""The client with everything that it imports."""
+"""httpx and the packages that it imports."""
 ALONE = """
 import sys
 from importlib.metadata import packages_distributions
@@ -49,8 +49,8 @@ if "httpx" in sys.argv:
         ("stoker.client.asynchronous", {"msgspec", *HTTPX}),
     ],
 )
-def test_a_client_needs_msgspec_and_httpx_and_nothing_else(module: str, wanted: set[str]) -> None:
-    """Nothing else is importable here; without an event loop, not even httpx."""
+def test_the_clients_need_no_packages_but_msgspec_and_httpx(module: str, wanted: set[str]) -> None:
+    """No other package can be imported here. The blocking client does without httpx, too."""
     command = [sys.executable, "-c", ALONE, module, *sorted(wanted)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

@@ -1,7 +1,6 @@
-"""An idle cluster is quiet, and the simulation itself can detect faults.
+"""A cluster sends few messages when it is idle or waits, and the simulation can detect faults.
 
-Under attack: the claim that nothing spins, and the checks of the invariants, which must fail when
-the code is wrong.
+Claims under attack: no process spins, and the checks of the invariants fail when the code is wrong.
 """
 
 import asyncio
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.states import JobStatus
 from stoker.jobmaster import losses
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -61,7 +60,7 @@ def test_a_job_that_waits_for_slots_does_not_spin(tmp_path: Path) -> None:
 
 
 def test_a_streaming_job_with_too_few_slots_reports_it_and_fails_in_time(tmp_path: Path) -> None:
-    """Some of the slots are of no use: regions start together (POOL-06, FAIL-09, FAULT-12)."""
+    """Some of the slots are not enough: the regions start together (POOL-06, FAIL-09, FAULT-12)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, sinks=7, streaming=True))
@@ -82,7 +81,7 @@ def test_without_the_wait_for_leases_the_history_shows_overlapping_attempts(
     monkeypatch.setattr(losses, "wait_before_replacing", lambda **_: timedelta(0))
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        job_id = await cluster.submit(job(cluster, seconds=120, restart=AGAIN_AND_AGAIN))
+        job_id = await cluster.submit(job(cluster, seconds=120, restart=MANY_RESTARTS))
         await asyncio.sleep(5)
         name = cluster.history.attempts[0].executor
         cluster.cut_off(name)
@@ -98,7 +97,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         cluster.faults.usual_delay = 0.3
         jobs = [
-            await cluster.submit(job(cluster, seconds=9, sinks=2, restart=AGAIN_AND_AGAIN))
+            await cluster.submit(job(cluster, seconds=9, sinks=2, restart=MANY_RESTARTS))
             for _ in range(5)
         ]
         await cluster.kill("executor-1")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from simulation.test_crash_sweep import whole_life
 from stoker.aio.latest import Latest
 from stoker.core.errors import StokerError
@@ -34,20 +34,22 @@ BEFORE_WRITES = sorted(
     for name in FAILPOINTS
     if name.startswith(RECORDS) and ".before" in name and "pruning" not in name
 )
-NOT_AT_ONCE = {name for name in BEFORE_WRITES if name.endswith("content")} | {
+NO_COMMIT_NEXT = {name for name in BEFORE_WRITES if name.endswith("content")} | {
     "job-graphs.before-removing-record"
 }
-"""The content of a record comes before the record itself; what is removed is read first."""
+"""Failpoints without a commit right after them: content is written before its record, and a record
+is read before it is removed.
+"""
 LONGER_THAN_A_LEASE = 100.0
 MORE_THAN_HALF = 25.0
-"""Of the shorter work, so that its last step comes due while it is frozen."""
+"""More than half of the shorter work, so that its last step comes due while it is frozen."""
 
 
 class LateWrites:
-    """Writes of one process since a moment: accepted and refused ones."""
+    """Records the accepted and the refused writes of one process."""
 
     def __init__(self, session: ProcessCoordinator) -> None:
-        self.taken: list[Op] = []
+        self.accepted: list[Op] = []
         self.refused: list[StokerError] = []
         self._commit = session.commit
         session.commit = self.commit
@@ -58,13 +60,13 @@ class LateWrites:
         except StokerError as error:
             self.refused.append(error)
             raise
-        # That it is there, leading or not, may be said by anyone.
-        self.taken += [op for op in ops if not op.key.startswith("masters/")]
+        # Any master, leading or not, may register itself under masters/.
+        self.accepted += [op for op in ops if not op.key.startswith("masters/")]
         return versions
 
 
 class Freezer:
-    """Freezes the first master that reaches a failpoint, until another one has led for long."""
+    """Freezes the first master that reaches a failpoint, until another one has led for a while."""
 
     def __init__(self, cluster: SimulatedCluster, *, trusted: bool) -> None:
         self.cluster = cluster
@@ -98,7 +100,7 @@ class Freezer:
 def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
     tmp_path: Path, name: str, trusted: bool
 ) -> None:
-    """Frozen right before each write: fenced by its session or else by its epoch (invariant 4)."""
+    """The session, or else the epoch, fences a leader frozen right before a write (invariant 4)."""
     freezers: list[Freezer] = []
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -112,8 +114,8 @@ def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
     simulate(tmp_path, scenario)
     writes = freezers[0].writes
     assert writes is not None
-    assert writes.taken == []
-    assert writes.refused or name in NOT_AT_ONCE
+    assert writes.accepted == []
+    assert writes.refused or name in NO_COMMIT_NEXT
 
 
 def test_a_leader_that_was_frozen_for_less_than_its_session_keeps_leading(tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ def test_work_that_was_frozen_for_longer_than_its_lease_does_not_count(
 ) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         streaming = seconds == FOREVER
-        graph = job(cluster, seconds=seconds, streaming=streaming, restart=AGAIN_AND_AGAIN)
+        graph = job(cluster, seconds=seconds, streaming=streaming, restart=MANY_RESTARTS)
         job_id = await cluster.submit(graph)
         await asyncio.sleep(MORE_THAN_HALF)
         (first,) = cluster.history.attempts
@@ -163,17 +165,17 @@ def test_work_that_was_frozen_for_longer_than_its_lease_does_not_count(
 def test_attempts_of_an_executor_whose_name_is_reused_wait_for_their_leases(
     tmp_path: Path,
 ) -> None:
-    """Its attempts are not replaced before their leases are over (design invariant 3)."""
+    """The frozen executor may run its attempts until their leases end (design invariant 3)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        # Two of three parts run; the third one is what the newcomer is asked for.
-        job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=AGAIN_AND_AGAIN))
+        # Two of three regions run; the new executor has to run the third one.
+        job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=MANY_RESTARTS))
         await asyncio.sleep(3)
         assert len(cluster.history.attempts) == 2
         cluster.freeze("executor-0")
         cluster.start_executor("executor-0-again", resource_id="executor-0")
         await asyncio.sleep(12)
-        assert len(cluster.history.attempts) == 3, "the newcomer serves the job"
+        assert len(cluster.history.attempts) == 3, "the new executor serves the job"
         cluster.thaw("executor-0")
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
@@ -181,10 +183,10 @@ def test_attempts_of_an_executor_whose_name_is_reused_wait_for_their_leases(
 
 
 def test_attempts_of_a_restarted_task_executor_are_replaced_at_once(tmp_path: Path) -> None:
-    """On the same machine, an address at which nobody answers any more is proof of death."""
+    """On the same machine, an address at which no process answers is proof of death."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=AGAIN_AND_AGAIN))
+        job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=MANY_RESTARTS))
         await asyncio.sleep(3)
         await cluster.kill("executor-0")
         cluster.start_executor("executor-0-again", resource_id="executor-0")

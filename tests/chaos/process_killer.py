@@ -1,4 +1,4 @@
-"""Kills the process that holds a job or leads a cluster, at once or during an operation."""
+"""Kills the leader, or the task executor or runner of a job, at once or during an operation."""
 
 import os
 import signal
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chaos.plays import Death, Victim
 from chaos.real_cluster import RealCluster
+from chaos.step_sequences import Death, Victim
 from stoker.core.errors import StokerError
 from stoker.core.results import AttemptDetails
 from stoker.processes.local.cluster_state import ProcessRecord, send, wait_until_gone
@@ -16,61 +16,62 @@ from stoker.processes.local.cluster_state import ProcessRecord, send, wait_until
 GONE_SECONDS = 10.0
 
 
-class Reaper:
-    """Restarts a dead process at once, as a service manager does; runners are not restarted."""
+class ProcessKiller:
+    """Kills processes, and restarts masters and task executors at once, like a service manager."""
 
     def __init__(self, cluster: RealCluster) -> None:
         self._cluster = cluster
-        self.told: list[str] = []
+        self.messages: list[str] = []
+        """What was killed, for the log of the scenario."""
 
     @contextmanager
-    def at_work(self, death: Death | None) -> Iterator[None]:
-        """Kills during the block, or right after it."""
+    def killing(self, death: Death | None) -> Iterator[None]:
+        """Cause this death during the block; at the end of the block if it takes less time."""
         if death is None:
             yield
             return
-        over = threading.Event()
-        faults: list[BaseException] = []
+        block_ended = threading.Event()
+        errors: list[BaseException] = []
 
-        def reap() -> None:
+        def kill_when_due() -> None:
             try:
-                over.wait(death.after)
+                block_ended.wait(death.after)
                 self.kill(death.victim)
-            except BaseException as fault:
-                faults.append(fault)
+            except BaseException as error:
+                errors.append(error)
 
-        reaper = threading.Thread(target=reap, name="reaper")
-        reaper.start()
+        thread = threading.Thread(target=kill_when_due, name="process-killer")
+        thread.start()
         try:
             yield
         finally:
-            over.set()
-            reaper.join()
-        if faults:
-            raise faults[0]
+            block_ended.set()
+            thread.join()
+        if errors:
+            raise errors[0]
 
     def kill(self, victim: Victim) -> None:
-        """Do nothing when the process does not exist at the moment."""
+        """Kill a process, or do nothing when no such process exists at the moment."""
         match victim:
             case Victim.LEADER:
                 record = self._living(self._cluster.leader)
             case Victim.TASK_EXECUTOR:
-                record = self._holder()
+                record = self._task_executor()
             case Victim.RUNNER:
                 record = self._runner()
         if record is None:
-            self.told.append(f"there is no {victim} to kill")
+            self.messages.append(f"there is no {victim} to kill")
             return
         send(record, signal.SIGKILL)
         wait_until_gone([record], GONE_SECONDS)
-        self.told.append(f"{victim} killed: {record.name[:30]}, pid {record.pid}")
-        self._cluster.restart_the_dead()
+        self.messages.append(f"{victim} killed: {record.name[:30]}, pid {record.pid}")
+        self._cluster.restart_dead_processes()
 
     def _living(self, name: str) -> ProcessRecord | None:
         record = self._cluster.process(name)
         return record if record.alive else None
 
-    def _holder(self) -> ProcessRecord | None:
+    def _task_executor(self) -> ProcessRecord | None:
         names = [str(each.task_executor) for each in self._attempts() if each.task_executor]
         return self._living(names[0]) if names else None
 

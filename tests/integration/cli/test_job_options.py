@@ -1,4 +1,4 @@
-"""What heals jobs or ends them, through the command line: on real processes, with real Spark."""
+"""Job options given on the command line, on real processes with real Spark."""
 
 import json
 import os
@@ -31,7 +31,7 @@ partitions.sink("counted", name="out", format="json", path="{out}", mode="overwr
 """
 
 
-def test_a_job_that_is_bound_to_its_command_is_cancelled_when_that_is_killed(
+def test_an_attached_job_is_cancelled_when_its_command_is_killed(
     stoker: CommandLine, slow_job: Path, eventually: Eventually
 ):
     command = stoker.start(
@@ -51,7 +51,7 @@ def states(stoker: CommandLine, name: str) -> list[str]:
     return [job["state"] for job in jobs if job["name"] == name]
 
 
-def test_an_override_of_parallelism_is_what_spark_shuffles_with(
+def test_a_parallelism_override_sets_the_number_of_shuffle_partitions(
     stoker: CommandLine, tmp_path: Path
 ):
     """Shows DISP-23."""
@@ -92,7 +92,7 @@ def test_a_cancelled_job_can_retain_its_last_checkpoint_for_another_job(
 
 
 def checkpoints(stoker: CommandLine, job: str) -> dict[str, dict[str, str]]:
-    told: dict[str, dict[str, str]] = json.loads(stoker("status", job, "--json").stdout)[
-        "checkpoints"
-    ]
-    return told
+    status: dict[str, dict[str, dict[str, str]]] = json.loads(
+        stoker("status", job, "--json").stdout
+    )
+    return status["checkpoints"]

@@ -1,4 +1,4 @@
-"""The client as `pip install stoker` installs it: nothing of stoker[cluster] can be imported."""
+"""The client as `pip install stoker` installs it: without stoker[cluster]."""
 
 import asyncio
 import sys
