@@ -52,7 +52,7 @@ async def class_loader_setting_of(launched: LaunchedTask) -> str:
 async def test_the_server_is_started_with_options_for_its_java_version(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    """Spark starts a process at the end of each session; older Java versions start two."""
+    """Spark ends each session with a process, which Java up to version 21 starts by VFORK."""
     await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
     java = await find_java(os.environ, tmp_path, bundled_home=bundled_java_home())
     command = _command_of(engine)
