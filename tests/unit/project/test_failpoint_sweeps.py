@@ -72,7 +72,7 @@ GROUPS = {
 NOT_SWEPT = {
     "lease.before-ending": "a runner is about to end its task; "
     "integration/engine/test_cancellation.py kills runners at any moment",
-    "lease.before-killing": "a watchdog or a driver is about to kill processes that end with it anyway",
+    "lease.before-killing": "a watchdog or driver is about to kill processes that end with it",
     "savepoints.before-record": "nothing has been done yet, as if no savepoint had been requested",
     "replacements.before-division": "nothing has been done since the previous phase",
     "replacements.after-division": "the divided state has no name yet and is divided again",
