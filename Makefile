@@ -1,4 +1,4 @@
-# Works on a fresh machine with Python 3.11: every target makes .venv first when it is not there.
+# Works on a fresh machine with Python 3.11 or newer: targets that need .venv make it first.
 
 VENV := .venv
 BIN := $(VENV)/bin

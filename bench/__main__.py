@@ -1,4 +1,4 @@
-"""`python -m bench [CASE…]`: each case runs Stoker and its reference, and compares them."""
+"""`python -m bench [CASE…]`: measures Stoker against its aims, in many cases also a reference."""
 
 import sys
 

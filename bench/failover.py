@@ -172,7 +172,7 @@ class _Stream:
         return Verdict(f"{where}: records replayed or lost", replayed + lost, 0, "records")
 
     def _missing_commits(self, before: AttemptDetails, after: AttemptDetails) -> int:
-        """Count the batches between the two attempts that the query's checkpoint lacks."""
+        """Count the batches between these two observations that the query's checkpoint lacks."""
         (commits,) = (self._cluster.directory / "storage" / "jobs").rglob("commits")
         committed = {path.name for path in commits.iterdir()}
         between = range(before.progress.batch_id or 0, (after.progress.batch_id or 0) + 1)

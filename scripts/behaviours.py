@@ -31,7 +31,7 @@ def read_rows(page: str) -> list[tuple[str, str, str]]:
 
 
 def find_citations(page: str) -> dict[str, list[Citation]]:
-    """Who cites the ids of the page's components, ids that the page lacks included."""
+    """Citations by id, for the components of the page; also of ids that the page lacks."""
     components = {identifier.rpartition("-")[0] for identifier, _, _ in read_rows(page)}
     cited = defaultdict(list)
     for file in sorted(TESTS.rglob("*.py"), key=_suite_and_path):

@@ -46,7 +46,7 @@ def _entry(name: str) -> str:
     thing = _find(name)
     if not inspect.isclass(thing):
         return _described("###", name, thing)
-    # What is inherited stands first: it is what both kinds of a class can do.
+    # Inherited members come first: the blocking and the asynchronous class share them.
     members = {
         member: value for kind in reversed(_own(thing)) for member, value in vars(kind).items()
     }
@@ -152,7 +152,7 @@ def _name_of(annotation: object) -> str:
 
 
 def _short_types(text: str) -> str:
-    """Types without the modules they come from or quotes, and memory addresses left out."""
+    """Leave out the modules and quotes of types, and memory addresses."""
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text).replace("~F", "F")
     text = re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", text)
     return re.sub(r"<[^<>]* at 0x[0-9a-f]+>|<object object[^>]*>", "...", text)

@@ -1,4 +1,4 @@
-"""Groups of commands: one that imports its commands late, and one about jobs, as Flink has it."""
+"""Groups of commands: one that imports its commands late, and one about jobs, as in Flink."""
 
 import importlib
 from collections.abc import Mapping

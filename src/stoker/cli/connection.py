@@ -21,7 +21,7 @@ _RETRY_KEYS = ("rest.retry.max-attempts", "rest.retry.delay")
 
 
 def connect(invocation: Invocation) -> BlockingClient:
-    """For a question: if no master answers, the command fails after seconds, not minutes."""
+    """For most commands: if no master answers, the command fails after seconds, not minutes."""
     masters = find_masters(invocation)
     if masters is None:
         raise Unavailable(_no_master_text())

@@ -69,7 +69,7 @@ class PlainDisplay:
 
 
 def display_on_stderr(*, quiet: bool = False, plain: bool = False) -> Display:
-    """A live picture at a terminal, else or if `plain` lines; `quiet` shows nothing."""
+    """A live picture at a terminal; lines elsewhere or if `plain`; nothing if `quiet`."""
     if quiet:
         return PlainDisplay(lambda _text: None)
     if plain or not sys.stderr.isatty():
@@ -130,7 +130,7 @@ class ProgramDisplay:
                 self._offsets[key] = self._print_from(attempt, stream, self._offsets.get(key, 0))
 
     def _print_from(self, attempt: AttemptDetails, stream: str, offset: int) -> int:
-        """Print what is there; the offset to continue from, or _COMPLETE."""
+        """Print what is there; return the offset to continue from, or _COMPLETE."""
         target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
         while True:
             try:
@@ -156,7 +156,7 @@ LONGEST_TRACE = 60
 
 
 def exit_code_of(details: JobDetails) -> int:
-    """The exit code of a failed program is passed on; any other job has failed or not."""
+    """The exit code of a failed program is passed on; other jobs end with OK or FAILED."""
     if details.status is JobStatus.FINISHED:
         return OK
     if details.status is JobStatus.FAILED and details.failures:

@@ -1,4 +1,7 @@
-"""Where errors end: each becomes a message and an exit code, never a traceback."""
+"""Where errors end: each becomes a message and an exit code.
+
+A traceback is printed only if STOKER_DEBUG is set.
+"""
 
 import os
 import sys
@@ -14,7 +17,7 @@ DEBUG = "STOKER_DEBUG"
 
 
 def report(error: BaseException) -> int:
-    """Print what went wrong to the error stream; the exit code of the command."""
+    """Print what went wrong to the error stream; return the exit code of the command."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     match error:

@@ -171,7 +171,7 @@ def replacement_text(state: "ReplacementState") -> str:
 def follow_replacement(
     client: BlockingClient, job_id: JobId, trigger_id: str, invocation: Invocation
 ) -> int:
-    """Print each phase; the exit code. The cluster continues when this command is interrupted."""
+    """Print each phase, return the exit code. An interrupt ends this command, not the operation."""
     state = client.replacement(job_id, trigger_id, lambda seen: say(replacement_text(seen)))
     say(replacement_text(state))
     if invocation.json:

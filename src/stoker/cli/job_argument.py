@@ -28,7 +28,7 @@ def find_job(client: BlockingClient, text: str) -> JobId:
 
 
 def choose_job(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
-    """If several jobs have one name, it means the one that has not ended."""
+    """A name that several jobs share means the only one of them that has not ended."""
     by_id = [job for job in jobs if wanted and job.jid.startswith(wanted.lower())]
     by_name = [job for job in jobs if job.name == wanted]
     found = by_name or by_id

@@ -37,7 +37,7 @@ def serve_until_signal(serve: Serve, configuration: Configuration, *, json: bool
 def _serve(
     serve: Serve, configuration: Configuration, announce: Announce
 ) -> tuple[int, str | None]:
-    """The exit code, and the error that ended it."""
+    """The exit code of the process, and the error that ended it."""
     try:
         with log_to_error_stream(configuration.of(ProcessOptions)):
             return run(serve(configuration, announce)), None

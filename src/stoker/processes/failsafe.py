@@ -76,7 +76,7 @@ class FailsafeMaster(Endpoint):
         return tuple(job_id for job_id in job_ids if self._is_undriven(job_id))
 
     def _was_the_last_to_lead(self, epoch: int) -> bool:
-        """False if this master has led in a later epoch, which the attempts do not know."""
+        """Whether this master has lost contact, and led last, in this epoch or a later one."""
         away = self._coordinator.state is ConnectionState.SUSPENDED
         led = self._epoch_led()
         return away and led is not None and epoch <= led and self._epoch_known() <= led

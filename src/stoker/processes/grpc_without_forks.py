@@ -2,8 +2,8 @@
 
 gRPC installs functions that run in every child between `fork` and `exec`, so that a child that
 continues in Python can use gRPC. libuv, with which uvloop starts processes, forks too.
-During calls, one in ten of its children dies of SIGSEGV or SIGABRT in gRPC's threads before its
-`exec`. These children need no gRPC, so the functions are not installed here.
+While gRPC calls are under way, one in ten of its children dies of SIGSEGV or SIGABRT in gRPC's
+threads before its `exec`. These children need no gRPC, so the functions are not installed here.
 
 gRPC reads the variable when it is imported. The variable is removed afterwards, so that child
 processes, and user code in them, may fork as they like.

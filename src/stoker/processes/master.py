@@ -83,7 +83,7 @@ class RunningMaster:
 
 
 async def run_master(configuration: Configuration, announce: Announce = ignore_announcement) -> int:
-    """Run until SIGTERM, SIGINT, or the end of the cluster, whose status is the exit code.
+    """Run until SIGTERM, SIGINT, or the end of the cluster, whose status sets the exit code.
 
     An error that ends the master is raised.
     """

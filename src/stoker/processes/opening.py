@@ -1,8 +1,8 @@
 """Opens what every process of a cluster needs: directories, RPC, storage, coordinator.
 
-The order matters. The directories come first, because everything else may write there. Credentials
-are checked before anything listens. The coordinator comes last: once its session is open, other
-processes may notice this one.
+The order matters. Credentials are checked first, before anything listens. The directories come
+next, because everything after them may write there. The coordinator comes last: once its session is
+open, other processes may notice this one.
 """
 
 import ssl

@@ -126,7 +126,7 @@ def _last_batch_in_sink(write: FormatWrite, batch: int | None) -> float:
     if target is None:
         return float("inf")
     if not (target / "_spark_metadata").is_dir():
-        # The log is not lost: a query that has committed nothing has no log yet.
+        # Before its first commit a query has no log. Later a missing log has been lost.
         return -1 if batch is None else float("inf")
     names = [path.name.removesuffix(".compact") for path in (target / "_spark_metadata").glob("*")]
     return max((int(name) for name in names if name.isdecimal()), default=-1)

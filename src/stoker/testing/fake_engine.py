@@ -2,7 +2,7 @@
 
 `fake.seconds` is the run time of each region (default 1). `fake.fails` is the number of attempts of
 each region that fail first (default 0). `fake.cancel-seconds` is the time that a cancelled attempt
-takes to end (default 0). `fake.start-seconds` is the time until the engine is ready (default 0).
+takes to end (default 0). `fake.start-seconds` is the time that a launch takes (default 0).
 With `fake.no-boundary` a stream finds no batch boundary.
 """
 

@@ -30,7 +30,10 @@ class AttemptSpan:
     """Times at which its process was frozen and woke up."""
 
     def may_run_at(self, moment: float) -> bool:
-        """Whether the attempt ran after this moment, other than just after it was frozen."""
+        """Whether the attempt ran after this moment.
+
+        An attempt that was frozen at this moment and ended soon after waking up does not count.
+        """
         ended = math.inf if self.ended is None else self.ended
         return ended > moment and not any(
             frozen <= moment < woke and ended <= woke + WAKING_SECONDS

@@ -1,4 +1,4 @@
-"""A REST server before a dispatcher in memory, with a few jobs, for tests of server and clients.
+"""A REST server in front of a dispatcher in memory with a few jobs, to test server and clients.
 
 The dispatcher answers like the real one and can be told to refuse. Its jobs, those of
 `sample_jobs`, are the same in every test.

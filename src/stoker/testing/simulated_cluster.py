@@ -199,7 +199,7 @@ class SimulatedCluster:
         return await self.repartition(path, partitions)
 
     def start_executor(self, name: str, *, resource_id: str | None = None) -> None:
-        """With `resource_id`, under the id of another, as after a restart on another machine."""
+        """Start a task executor; `resource_id` is that of one that restarts on another machine."""
         session = ProcessCoordinator(self.coordination, self.slow_coordinator, auto_renewing=True)
         storage = ProcessStorage(self.storage, self.slow_storage)
         engine = FakeEngine(name, self.history, self.wall_clock)

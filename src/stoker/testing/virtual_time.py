@@ -80,7 +80,7 @@ class _Timer(asyncio.TimerHandle):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """`random` is the only source of randomness of the run; it is seeded."""
+    """`random` is seeded, so that code which draws from it behaves the same in every run."""
 
     def __init__(self, *, seed: int | None = None, start: float = 0.0) -> None:
         self._now = start

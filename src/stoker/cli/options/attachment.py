@@ -26,7 +26,7 @@ Heartbeat = Callable[[], None]
 
 
 def attach_to_client(loaded: "LoadedJob", invocation: Invocation) -> "LoadedJob":
-    """Make it a job that the cluster cancels when its client falls silent."""
+    """Have the cluster cancel the job when its client falls silent."""
     seconds = _options(invocation).heartbeat_timeout.total_seconds()
     graph = msgspec.structs.replace(loaded.graph, client_timeout_seconds=seconds)
     return replace(loaded, graph=graph)

@@ -1,4 +1,4 @@
-"""The endpoint of every process that reports about the process itself."""
+"""The endpoint, in every process, that reports on the process itself."""
 
 from pathlib import Path
 

@@ -18,7 +18,7 @@ _PROC = Path("/proc")
 
 
 def process_figures() -> dict[str, float]:
-    """Figures under Flink's names for a JVM; `Process.*` and `Python.*` are Stoker's own.
+    """Figures under Flink's names for a JVM; those under `Status.Process` are Stoker's own.
 
     The heap of a Python process is all of its memory; children are the Spark server and runners.
     """
