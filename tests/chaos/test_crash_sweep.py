@@ -1,7 +1,7 @@
 """A process dies at a failpoint, as if by kill -9, and after its restart it completes its work.
 
 Invariant under attack: a crash between any two steps loses nothing and repeats nothing. The short
-form tests one failpoint of each kind, `STOKER_CHAOS=long` tests all of them.
+form tests a few failpoints, `STOKER_CHAOS=long` tests all of them.
 """
 
 import itertools
@@ -78,7 +78,7 @@ def background() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.mark.parametrize("failpoint", [FIRST_FAILPOINT, *OTHER_EXECUTOR_FAILPOINTS])
-def test_a_task_executor_that_dies_between_two_steps_costs_one_restart(
+def test_a_task_executor_that_dies_between_two_steps_loses_and_repeats_nothing(
     cluster: RealCluster, tmp_path: Path, failpoint: str
 ) -> None:
     if failpoint != FIRST_FAILPOINT:

@@ -77,7 +77,7 @@ NEVER = (-1, 0)
 
 
 def misplaced_moments(answer: Any, operation: Operation, around: int, within: int) -> list[str]:
-    """Fields in ms that are neither times near `around` nor durations, with the limit `within`."""
+    """Times more than `within` ms away from `around`, and durations longer than `within` ms."""
     found = []
     for place, value in _leaves(answer, "", operation.fields):
         known = operation.fields.get(place)

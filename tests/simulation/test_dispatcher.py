@@ -87,6 +87,8 @@ def test_a_job_with_missing_files_is_refused_and_can_be_submitted_again(
         cluster.storage.files[f"blobs/{graph.job_id}/{sha256}"] = content
         with pytest.raises(JobNotFound):
             await dispatcher.job_status(graph.job_id)
+        assert not (await dispatcher.submit_job(graph)).repeated
+        assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
 
     simulate(tmp_path, scenario)
 
@@ -199,7 +201,7 @@ def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader
 
 
 def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
-    """The damaged job goes to quarantine, and the others continue (DISP-10, DISP-11)."""
+    """The damaged job goes to quarantine, and the others continue (DISP-10)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=30))

@@ -176,7 +176,7 @@ def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
 def test_a_cancellation_in_quarantine_is_durable_and_takes_effect_when_the_job_loads(
     tmp_path: Path,
 ) -> None:
-    """An acknowledged cancellation survives a fail-over (DISP-19, design invariant 6)."""
+    """An acknowledged cancellation survives a fail-over (FAULT-05, design invariant 5)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster)

@@ -253,7 +253,7 @@ def test_a_job_that_its_queue_could_never_admit_is_refused_with_the_reason(tmp_p
 
 
 def test_streams_that_start_together_neither_deadlock_nor_starve(tmp_path: Path) -> None:
-    """Two streams that need four of six slots each, and a flood of small jobs (SM-03)."""
+    """Two streams that need four of six slots each, and a flood of small jobs (JM-13)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         streams = [

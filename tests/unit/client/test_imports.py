@@ -57,5 +57,5 @@ def test_the_clients_need_no_packages_but_msgspec_and_httpx(module: str, wanted:
     assert f"<stoker job {'1' * 32}>" in run.stdout
 
 
-def test_the_server_loads_neither_an_http_client_nor_the_document_generator_at_its_start() -> None:
+def test_the_rest_server_loads_no_http_client_and_no_spark_or_grpc_at_its_start() -> None:
     assert loaded_by("stoker.rest.app").isdisjoint({"httpx", "rich", "grpc", "pyspark"})

@@ -150,7 +150,7 @@ async def test_writes_of_the_session_itself_do_not_hide_writes_of_other_processe
     await other.close()
 
 
-def test_a_session_that_only_reads_writes_nothing(tmp_path: Path):
+def test_a_database_that_is_opened_for_reading_refuses_writes(tmp_path: Path):
     Database(tmp_path / "records.sqlite").close()
     database = Database(tmp_path / "records.sqlite", is_read_only=True)
     with pytest.raises(CoordinatorUnavailable, match="readonly"), database.exclusively():

@@ -20,7 +20,7 @@ RECORD = JobRecord(
 
 
 @given(st.integers(min_value=0), st.binary(max_size=3))
-def test_damage_at_any_place_is_reported_as_damage(place: int, put: bytes) -> None:
+def test_a_damaged_record_is_read_or_reported_as_damaged(place: int, put: bytes) -> None:
     for value, kind in ((GRAPH, JobGraph), (RECORD, JobRecord)):
         content = encode(value)
         at = place % len(content)

@@ -39,7 +39,7 @@ def test_a_failure_leaves_the_old_content_and_no_temporary_file(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_only_its_owner_may_read_is_never_readable_for_others(tmp_path: Path) -> None:
+def test_a_file_with_secrets_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"secret", mode=0o600)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

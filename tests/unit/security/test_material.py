@@ -47,7 +47,7 @@ def test_unusable_tls_settings_are_refused_at_the_start(
         rest_material(replace(REST, **changes))  # type: ignore[arg-type]
 
 
-def test_between_processes_the_systems_certificate_authorities_are_never_trusted() -> None:
+def test_tls_between_processes_needs_certificate_authorities_of_its_own() -> None:
     with pytest.raises(InvalidOption, match=r"internal\.authorities is not set"):
         internal_material(replace(INTERNAL, authorities=None))
 

@@ -21,7 +21,7 @@ from unit.taskexecutor.harness import ATTEMPT, SLOT, Harness, deployment, run_sc
 def test_a_task_executor_registers_with_its_slots_and_deregisters_when_it_stops(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-01 and TM-16."""
+    """Shows TM-01."""
 
     async def scenario(harness: Harness) -> None:
         [registration] = harness.manager.registrations
@@ -66,7 +66,7 @@ def test_an_accepted_slot_runs_a_task_whose_outcome_is_recorded_and_reported(
 
 
 def test_a_declined_slot_is_freed_and_reported_at_once(tmp_path: Path) -> None:
-    """Shows TM-09."""
+    """Shows TM-09 and TM-16."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -366,10 +366,8 @@ def test_outcomes_are_recorded_when_the_task_executor_has_stopped(tmp_path: Path
     )
 
 
-def test_a_task_executor_registers_again_after_a_disconnect_and_at_the_next_leader(
-    tmp_path: Path,
-) -> None:
-    """Shows TM-02 and TM-05."""
+def test_a_task_executor_registers_again_after_a_disconnect(tmp_path: Path) -> None:
+    """Shows TM-05."""
 
     async def scenario(harness: Harness) -> None:
         await harness.executor.disconnect_resource_manager(harness.token, "test")

@@ -94,7 +94,7 @@ async def test_flinks_savepoint_request_is_accepted_and_answered_with_the_locati
     await with_master(DONE, scenario)
 
 
-async def test_a_stop_accepts_flinks_other_spelling_of_the_directory() -> None:
+async def test_a_stop_accepts_flinks_other_spelling_of_the_directory_and_refuses_to_drain() -> None:
     """Shows REST-20."""
 
     async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:

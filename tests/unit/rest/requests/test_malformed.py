@@ -123,7 +123,7 @@ async def test_no_multipart_body_causes_an_internal_error(
 
 
 @pytest.mark.parametrize("depth", [100, 100_000])
-async def test_json_of_any_depth_is_refused(depth: int) -> None:
+async def test_json_of_any_depth_causes_no_internal_error(depth: int) -> None:
     content = b'{"a":' * depth + b"1" + b"}" * depth
     status = await status_of("POST", f"/jobs/{RUNNING}/checkpoints", content=content)
     assert status in (202, 400)

@@ -1,6 +1,7 @@
 """Operations that continue after their request was answered."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -58,9 +59,19 @@ def test_an_operation_of_another_kind_or_job_is_unknown() -> None:
     """OPS-02, REST-19"""
 
     async def scenario() -> None:
-        operations = Operations(timedelta(minutes=5))
-        with pytest.raises(NotFound, match="no savepoint operation"):
-            operations.status(KEY)
+        operations, work = Operations(timedelta(minutes=5)), Work()
+        work.gate.set()
+        operations.trigger(KEY, work)
+        for other in (
+            replace(KEY, kind="disposal"),
+            replace(KEY, job_id=JobId("2" * 32)),
+            replace(KEY, trigger_id=TriggerId("b" * 32)),
+        ):
+            with pytest.raises(NotFound, match=f"no {other.kind} operation"):
+                operations.status(other)
+        await asyncio.sleep(1)
+        assert operations.status(KEY).status.id == "COMPLETED"
+        await operations.close()
 
     run_virtual(scenario())
 
