@@ -77,7 +77,10 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _cannot_succeed(error: BaseException) -> bool:
-    """Whether a retry must fail in the same way. A query or a worker may hide the cause."""
+    """Whether a retry must fail in the same way.
+
+    The failure of a query or of a Python worker names its cause only in its text.
+    """
     if isinstance(error, (*_NOT_RETRIABLE, CannotRun)):
         return True
     return isinstance(error, PySparkException) and bool(_NOT_RETRIABLE_WORDS.search(str(error)))

@@ -16,7 +16,7 @@ REMEDY = f"install Java {OLDEST_JAVA}+, or pip install stoker[java]"
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 
-# Spark requests a module from every JVM that this JRE was built without.
+# Removes an option of Spark's that requests a module which this JRE was built without.
 _SHIM = """#!/bin/sh
 for argument in "$@"; do
   shift

@@ -1,7 +1,8 @@
 """Limits on what a task's processes may take: memory, processes, open files, time.
 
-The kernel enforces a limit on each process, so that Python can report MemoryError. The sum over all
-processes of a task is measured by the task executor, which kills the task when it is exceeded.
+The kernel enforces limits on each process, so that Python can report MemoryError. On the connect
+engine the task executor also measures all processes of a task together, and kills the task when
+their sum exceeds a limit.
 """
 
 import asyncio
@@ -92,7 +93,7 @@ def too_many_files(limit: int | None, detail: str) -> Failure:
     return Failure(
         error="TooManyOpenFiles",
         message=f"a process of the task had too many files open: it may have {allowed} ({detail});"
-        " close those that are done with, or set runner.open-files",
+        " close files after use, or set a higher runner.open-files",
     )
 
 
@@ -142,7 +143,7 @@ def restore_limits(before: KernelLimits) -> None:
 
 
 def release_memory_limit() -> None:
-    """Allow more memory again, which it takes to report the failure."""
+    """Lift the limit on memory again, because reporting the failure needs some."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 

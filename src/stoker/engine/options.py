@@ -31,7 +31,7 @@ class EngineOptions:
     )
     start_timeout: timedelta = option(
         "taskmanager.spark.start-timeout",
-        "How long the Spark Connect server may take to answer",
+        "How long the Spark Connect server, or a classic driver, may take to start",
         timedelta(seconds=120),
     )
     restart_delay: timedelta = option(
@@ -41,7 +41,7 @@ class EngineOptions:
     )
     max_restart_delay: timedelta = option(
         "taskmanager.spark.max-restart-delay",
-        "Longest pause between two starts of the Spark server",
+        "Longest pause before a dead Spark server or zygote is restarted",
         timedelta(seconds=30),
     )
     warm_runners: int = option(

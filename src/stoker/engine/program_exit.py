@@ -35,7 +35,7 @@ def failure_of_death(ended: ProcessExit, hint: str = "") -> Failure:
     if ended.code == 0:
         # The program may have begun work at the shared server, so this is not a success.
         return failure_of_exit(
-            UNCAUGHT_EXCEPTION, "it ended its own process; let it return, or sys.exit()"
+            UNCAUGHT_EXCEPTION, "it ended its own process; let it return, or call sys.exit()"
         )
     if ended.signal is None:
         return failure_of_exit(ended.code)

@@ -41,14 +41,15 @@ class Prepare(Value, tag="prepare"):
     is_template_new: bool = False
     """Whether the runner has to create the template first."""
     warm: bool = True
-    """Run a query in the session: not in that of a dead runner, nor when a task is waiting."""
+    """Run a query in the session, because the first query of a session is slow."""
     report_version: bool = True
     """Ask the server for its Spark version."""
     first: bool = False
     """First session of its server: read Spark's monitoring too, whose first answer is slow."""
     server_pid: int = 0
     closed_marker: str = ""
-    """File to create when the session is closed, for the server's watchdog; empty: none."""
+    """File that tells the server's watchdog that the runner has closed a session by itself, when
+    its lease had run out; empty: none."""
 
 
 class WarmUp(Value, tag="warm-up"):
@@ -117,7 +118,7 @@ class Ended(Value, tag="ended"):
     failure: Failure | None = None
     progress: Progress = Progress()
     server_lost: bool = False
-    """The failure is due to the loss of the Spark server; the task executor knows the reason."""
+    """The failure may be due to the loss of the Spark server: the task executor checks that."""
 
 
 class SessionEnded(Value, tag="session-ended"):
@@ -125,7 +126,7 @@ class SessionEnded(Value, tag="session-ended"):
 
     session_id: str
     workers: str = ""
-    """Mark of the session's Python workers, which Spark keeps running; empty: there are none."""
+    """Mark of the session's Python workers, which Spark keeps running; empty: none are known."""
     is_reusable: bool = False
     """Nothing of the task is left in the process either: the runner waits for another `Prepare`."""
 
@@ -162,7 +163,7 @@ class Fork(Value, tag="fork"):
 
 
 class Kill(Value, tag="kill"):
-    """To the zygote: kill the runner and every process of its group."""
+    """To the zygote: kill the runner or janitor and every process that it has started."""
 
     runner: int
 

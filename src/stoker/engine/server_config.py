@@ -46,7 +46,7 @@ class ServerFiles:
     logs: Path
     generation: int | None = None
     """Counts the servers of one engine, since a server and its replacement run at the same time.
-    None where there is only one."""
+    None for a classic driver, which is never replaced."""
 
     @property
     def own(self) -> Path:
@@ -180,7 +180,7 @@ def spark_home() -> Path:
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Whether Spark runs on this machine alone: then the server listens on loopback only."""
+    """Whether Spark runs on this machine alone, so that it need not listen beyond loopback."""
     if master.startswith("spark://"):
         hosts = [part.rpartition(":")[0] for part in master.removeprefix("spark://").split(",")]
         return all(host in ("localhost", "127.0.0.1") for host in hosts)

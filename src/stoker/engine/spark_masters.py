@@ -1,4 +1,4 @@
-"""Checks that a standalone Spark master answers; Spark itself takes a minute to report that."""
+"""Checks that a standalone Spark master answers: Spark takes a minute to report that none does."""
 
 import asyncio
 import os

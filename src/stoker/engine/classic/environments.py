@@ -116,8 +116,8 @@ class PythonEnvironments:
                 return await process.wait()
         except TimeoutError:
             raise RequirementsNotInstalled(
-                f"the job's requirements were not installed within {self._timeout} "
-                "(python-environment.timeout)"
+                f"the job's requirements were not installed within {self._timeout}; submit the job "
+                "again, or raise python-environment.timeout"
             ) from None
         finally:
             with suppress(ProcessLookupError):

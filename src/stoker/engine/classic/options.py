@@ -1,4 +1,4 @@
-"""Options of the classic engine: a driver for each job, and the programs in it."""
+"""Options of the classic engine, and of the Python environments of its programs."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,12 +10,12 @@ from stoker.core.options import ByteSize, option
 class ClassicOptions:
     engines: tuple[str, ...] = option(
         "taskmanager.engines",
-        "Spark engines that run here: connect (shared, warm), classic (a driver for each job)",
+        "Spark engines that run here: connect (shared, warm), classic (a driver for each task)",
         ("connect", "classic"),
     )
     warm_drivers: int = option(
         "taskmanager.classic.warm-drivers",
-        "Spare drivers with a started JVM, about 600 MB each; each serves one job",
+        "Spare drivers with a started JVM, about 600 MB each; each serves one task",
         1,
     )
     warm_at_start: bool = option(

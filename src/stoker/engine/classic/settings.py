@@ -100,7 +100,7 @@ def driver_properties(
 
 
 def stream_settings(cores: int) -> dict[str, str]:
-    """Settings that Stoker makes for pipelines on either engine."""
+    """Settings for pipelines, the same as on the connect engine; programs keep Spark's own."""
     return {
         SHUFFLE_PARTITIONS: str(cores),
         "spark.sql.streaming.stateStore.providerClass": (

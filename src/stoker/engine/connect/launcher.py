@@ -1,7 +1,7 @@
 """Starts runners: each is forked from the zygote and opens a session of its own at the server.
 
-Sessions begin as copies of a template, which holds what a client cannot set later; and each runner
-has a scheduler pool, between which Spark shares its cores fairly.
+A session begins as a copy of a template, which holds the settings that a client cannot change
+later. Each runner has a scheduler pool of its own: Spark shares its cores fairly between pools.
 """
 
 import asyncio

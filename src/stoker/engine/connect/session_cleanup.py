@@ -27,8 +27,8 @@ async def kill_for_uninterruptible_tasks(server: SparkServer, report: SessionNot
     logger.warning("kill the Spark server of session %s: %s", report.session_id, report.reason)
     failpoint("uninterruptible-tasks.before-killing-the-server")
     server.kill(
-        "it was killed, because tasks of a job that had been cancelled or had failed went on at it "
-        "(see task.cancellation.timeout)",
+        "it was killed, because tasks of a job that had been cancelled or had failed still ran at "
+        "it (see task.cancellation.timeout)",
         is_collateral=True,
     )
     await asyncio.wait([server.died])

@@ -137,7 +137,7 @@ class ConnectTask:
         await self.outcome()
 
     def _grace(self) -> float:
-        """Seconds until the runner is killed, so early that its work in Spark ends in the lease."""
+        """Seconds until the runner is killed: few enough that its work ends within the lease."""
         left = self._lease.seconds_to(LeaseStep.FORCE, asyncio.get_running_loop().time())
         return min(self._resources.options.cancellation_grace.total_seconds(), left)
 
@@ -189,7 +189,7 @@ class ConnectTask:
             return self._failed(too_slow(allowed.total_seconds()))
 
     async def _run_with_takeovers(self) -> _WorkEnd:
-        """A streaming query survives its runner: another one can watch it."""
+        """Do the work; when the runner of a streaming query dies, let another runner watch it."""
         resumed: Progress | None = None
         while True:
             began = asyncio.get_running_loop().time()
@@ -297,7 +297,7 @@ class ConnectTask:
         hint = ""
         by_signal = (ended.parent or ended).signal
         if by_signal in (signal.SIGKILL, signal.SIGABRT) and not self._cancel_requested:
-            hint = "; the machine, or what runner.memory allows, may have run out of memory"
+            hint = "; perhaps the machine ran out of memory, or the task exceeded runner.memory"
         is_program = isinstance(self._task.graph.vertex(self._task.region_id), Program)
         if is_program and ended.parent is None:
             return self._failed(failure_of_death(ended, hint))

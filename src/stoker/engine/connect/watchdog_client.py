@@ -63,7 +63,7 @@ class WatchdogClient:
 
     def _send(self, message: ToWatchdog) -> None:
         if self._control.fileno() < 0:
-            # The server is gone, and all work at it.
+            # The server is gone, and with it all of its work.
             return
         self._unsent[message.session_id] = message
         if not self._is_waiting:
@@ -97,7 +97,7 @@ async def start_watched(
     log: Path,
     closed_sessions: Path,
 ) -> tuple[asyncio.subprocess.Process, WatchdogClient]:
-    """Start a Spark server below a watchdog; the process is the watchdog, and ends as the server.
+    """Start a Spark server below a watchdog; return the watchdog, which ends as the server ends.
 
     `closed_sessions`: the directory in which runners mark the sessions that they have closed.
     """

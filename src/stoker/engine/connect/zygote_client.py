@@ -48,14 +48,14 @@ class ForkedProcess(ChildChannel):
         self._zygote = zygote
         self.pid: int | None = None
         self.exited: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
-        """Set when the process and all of its group are gone."""
+        """Set when the process and all that it has started are gone, or when its zygote is."""
 
     @property
     def is_alive(self) -> bool:
         return not self.exited.done()
 
     async def kill(self) -> ProcessExit:
-        """Kill the process with all of its group; return when they are gone."""
+        """Kill the process with all that it has started; return when its output has ended."""
         if self.is_alive:
             failpoint("runner.before-kill")
             self._zygote.request_kill(self._number)

@@ -1,4 +1,4 @@
-"""Prepare a runner for a job: compare versions, place files, load functions."""
+"""Prepare the process of a task for its job: compare versions, place files, load functions."""
 
 import importlib
 import importlib.metadata
@@ -84,7 +84,7 @@ def load_function(function: PythonFunction, vertex: str) -> Callable[..., Any]:
 def place_artifacts(
     session: Any, artifacts: Iterable[Artifact], files: Mapping[str, str], directory: Path
 ) -> None:
-    """Give the job's files to the runner and its workers, under the names the job uses."""
+    """Give the job's files to this process and Spark's workers, under the names the job uses."""
     for artifact in artifacts:
         source = files.get(artifact.name)
         if source is None:

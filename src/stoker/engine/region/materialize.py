@@ -1,8 +1,8 @@
 """Results of materialized vertices: written by one region, read by others.
 
-A result may be read only if it is complete, and two attempts may write at the same time. Therefore
-each attempt writes into its own directory, and a manifest, created once and after the content,
-decides which directory is the result. Nothing is moved, so this is safe on every file system.
+A result may be read only if it is complete, and an attempt may die while it writes. Therefore each
+attempt writes into its own directory, and a manifest, created once and after the content, decides
+which directory is the result. Nothing is moved, so this is safe on every file system.
 """
 
 import asyncio

@@ -23,7 +23,10 @@ from stoker.engine.protocol import RunTask
 
 
 def enter(directory: str | None, otherwise: Path, environment: Mapping[str, str]) -> str:
-    """Set the program's environment, enter its working directory, and return that directory."""
+    """Set the program's environment, enter its working directory, and return that directory.
+
+    This is `otherwise` if the program names no directory, or one that is not on this machine.
+    """
     os.environ.update(environment)
     wanted = Path(directory) if directory is not None else otherwise
     if not (wanted.is_dir() and os.access(wanted, os.X_OK)):

@@ -9,7 +9,7 @@
 5. Act once: write the sink, materialize the vertex, run the script or program, or start the
    streaming query and follow it to its end.
 
-An attempt that takes over a running stream from a dead runner does only the last half of step 5.
+A runner that takes over the running stream of a dead runner does only the last half of step 5.
 """
 
 from collections.abc import Callable
@@ -71,13 +71,13 @@ class RegionExecution:
         policy: SessionPolicy,
         task: RunTask,
         report: Report,
-        entered_running: Callable[[], None],
+        report_running: Callable[[], None],
     ) -> None:
         self._session = session
         self._policy = policy
         self._task = task
         self._report = report
-        self._entered_running = entered_running
+        self._report_running = report_running
         self._counts: dict[str, tuple[int, int, int]] = {}
         """Tasks, finished tasks and bytes read of each stage of each Spark operation."""
         self.progress = Progress()
@@ -157,7 +157,7 @@ class RegionExecution:
             case Source() | Transform():
                 written = self._results.reuse(end.name)
         if written is not None:
-            self._entered_running()
+            self._report_running()
             self._add_written(written)
         return written is not None
 
@@ -182,7 +182,7 @@ class RegionExecution:
 
     def _begin_batch(self) -> None:
         self._session.registerProgressHandler(self._on_progress)
-        self._entered_running()
+        self._report_running()
 
     def _on_progress(
         self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool
@@ -301,7 +301,7 @@ class RegionExecution:
                 writer = writer.outputMode(sink.mode)
             writer = _with_trigger(writer, sink.trigger)
             query = self._start(sink, writer, compiler)
-        self._entered_running()
+        self._report_running()
         self._follow(query, start=lambda: self._start(sink, writer, compiler))
 
     def _start(self, sink: Sink, writer: Any, compiler: RegionCompiler) -> Any:

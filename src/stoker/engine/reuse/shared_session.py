@@ -105,7 +105,7 @@ class SharedSession:
         return True
 
     def _is_alone(self) -> bool:
-        """The task's code has left no thread or process that could still call the server."""
+        """Whether the task's code left no thread or process that could still call the server."""
         return self._threads_before.issuperset(threading.enumerate()) and not children_of(
             os.getpid()
         )

@@ -41,7 +41,7 @@ _BEFORE_BRACKETS = frozenset(_WORDS_BEFORE_A_BRACKET.split())
 _FUNCTIONS = frozenset(filter(str.islower, pyspark.sql.functions.__all__)) - frozenset(
     _NOT_SQL_FUNCTIONS.split()
 )
-_JOINED = frozenset({"union", "intersect", "except", "minus"})
+_SET_OPERATIONS = frozenset({"union", "intersect", "except", "minus"})
 _WITHOUT_COMMAS = frozenset({"where", "having", "limit", "offset"})
 _WITH_BY = frozenset({"group", "order", "sort", "distribute", "cluster"})
 _KEYWORDS = _REFUSED | _BEFORE_BRACKETS | _WITH_BY
@@ -220,7 +220,7 @@ class _Query:
         if word in ("from", "join"):
             self._relation()
             return _Clause.FROM
-        if word == "select" or word in _JOINED or word in _WITHOUT_COMMAS:
+        if word == "select" or word in _SET_OPERATIONS or word in _WITHOUT_COMMAS:
             # Otherwise it is a column named like a keyword.
             _expect(not self._next.is_sign(","))
             return _Clause.CONDITION if word in _WITHOUT_COMMAS else _Clause.LIST

@@ -4,7 +4,7 @@ A runner does this for its own session. For the session of a dead runner a janit
 process forked from the zygote, because a task executor never imports PySpark.
 
 Spark Connect alone cannot tell that cancelled work has ended. Operations end before their tasks do,
-and the server may call an operation running for ever whose thread has long ended. Spark's
+and the server may report an operation as running although its thread ended long ago. Spark's
 monitoring pages tell the truth about both, so this module reads them as well.
 """
 
@@ -144,7 +144,8 @@ _ID = re.compile(r"JobArtifactState\(([0-9a-f-]{36})")
 
 
 def python_workers_of(session: Any, server_pid: int) -> str:
-    """The mark of the session's Python workers; empty when the server has no workers at all.
+    """The mark of the session's Python workers; empty if the server has no workers or is unable to
+    tell.
 
     Spark has no call for this, so a query reads it from Spark's internal state.
     """
@@ -159,7 +160,8 @@ def python_workers_of(session: Any, server_pid: int) -> str:
 def python_workers_at(server_pid: int) -> list[int]:
     """The processes from which the server's Python workers are forked.
 
-    Processes that are about to become one do not count: at its end, a session has its workers.
+    A process that has yet to become one (a Java launcher) does not count: when a session ends, its
+    workers have started long before.
     """
     return [child for child in children_of(server_pid) if program_of(child) not in _NO_WORKERS]
 
@@ -191,8 +193,8 @@ def has_active_tasks(ui: str, owners: Set[str]) -> bool:
 def executing_operations(ui: str) -> frozenset[str]:
     """The operations of Spark Connect for which a thread of the server works right now.
 
-    Spark calls an operation running for ever if its client releases it just when it fails; only the
-    missing thread shows that it has ended.
+    If a client releases an operation just when it fails, Spark reports it as running for ever; only
+    the missing thread shows that it has ended.
     """
     threads = _get(f"{_application(ui)}/executors/driver/threads")
     return frozenset(

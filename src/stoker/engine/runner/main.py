@@ -231,7 +231,11 @@ class Runner:
             self._send_state(ExecutionState.INITIALIZING)
 
     def _wait_to_be_killed(self, not_ended: SessionNotEnded) -> None:
-        """Report it and wait: a janitor takes over, or else the lease ends this process."""
+        """Report the work that has not ended, and wait.
+
+        The task executor kills this process and lets a janitor end the work. If the task executor
+        is frozen, the lease ends this process.
+        """
         self._end.send(not_ended)
         threading.Event().wait()
 

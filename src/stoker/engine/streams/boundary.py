@@ -121,7 +121,7 @@ class StreamRun:
         )
 
     def _reach_boundary(self, order: SuspendOrder) -> bool:
-        """Whether the query has ended between two batches."""
+        """Stop the query between two batches; return whether that was possible in time."""
         deadline = time.monotonic() + order.limit_seconds
         began = self._committed()
         while time.monotonic() < deadline:
@@ -139,7 +139,7 @@ class StreamRun:
         return None if latest is None else int(latest["batchId"])
 
     def _wait_for_decision(self, order: SuspendOrder) -> bool:
-        """Whether the task is over; otherwise the stream continues."""
+        """Report the boundary and wait; True if the task is over, False if it continues."""
         self._control.answer(
             Boundary(order_id=order.order_id, reached=True, batch_id=self._last.batch_id)
         )

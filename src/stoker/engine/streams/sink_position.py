@@ -36,7 +36,7 @@ _EMPTY = b"v1"
 """Content of the log entry of a batch that wrote no file."""
 _COMPACT = ".compact"
 _INTERVAL = 10
-"""Batches per compaction: Spark's default. It keeps any interval that fits the log."""
+"""Batches per compaction: Spark's default. Spark keeps any other interval that fits the log."""
 
 
 def last_batch_in(folder: Path) -> int:
@@ -108,7 +108,10 @@ FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 
 
 def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
-    """Check a sink whose output and checkpoint are both on this machine's file system."""
+    """Add the batches that the sink's log lacks; refuse a log that is ahead of the checkpoint.
+
+    Does nothing unless output and checkpoint are both on this machine's file system.
+    """
     if not isinstance(sink.write, FormatWrite) or sink.write.path is None:
         return
     target = local_path(sink.write.path)
@@ -143,7 +146,10 @@ _NO_FILE_SYSTEM = re.compile(r"No (?:Abstract)?FileSystem (?:for|configured for)
 
 
 def check_remote_position(session: Any, sink: Sink, checkpoint: SparkDirectory) -> None:
-    """Check a sink of a restored job whose output or checkpoint only Spark can reach."""
+    """Refuse a log that is ahead or missing, for a sink of a restored job.
+
+    Does nothing unless the output or the checkpoint is in a store that only Spark can reach.
+    """
     write = sink.write
     if not isinstance(write, FormatWrite) or write.path is None:
         return

@@ -19,7 +19,7 @@ _WAIT_SECONDS = 60
 
 
 class StreamLost(Exception):
-    """The runner of a query died, and the query ended before another runner could watch it."""
+    """The query has ended, and the runner that took it over from a dead one cannot start it."""
 
 
 def find_stream(session: Any, known: Progress) -> Any:

@@ -69,5 +69,5 @@ class WatchedLeases:
 
 
 def closed_marker(directory: Path, session_id: str) -> Path:
-    """The file that a runner creates when it has ended all work of a session and closed it."""
+    """The file that a runner creates when its lease has run out and it has closed its session."""
     return directory / session_id

@@ -6,7 +6,7 @@ depends on neither of them, imports next to nothing, and does only this.
 
 `python -m stoker.engine.watchdog.main PARENT FD CLOSED -- command …` runs the server and receives
 the leases over the socket FD. When a lease expires it kills the task's runner and the server,
-unless the directory CLOSED holds the marker of a session that was closed in order.
+unless a marker in the directory CLOSED says that the runner has closed the session.
 
 Invariant: no server runs without its watchdog, since the kernel kills it with the watchdog.
 """

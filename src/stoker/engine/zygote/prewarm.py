@@ -2,8 +2,8 @@
 
 Python specializes code that has run a few times, PySpark caches what it has looked up, and gRPC
 sets itself up with the first channel of a process. Runners inherit all of that, in memory that need
-not be copied. Threads are not inherited, and a process that forks must have none but its own: what
-this starts has to end again.
+not be copied. Threads are not inherited, and a process that forks must have a single one: all
+threads that prewarming starts have to end again.
 """
 
 import gc

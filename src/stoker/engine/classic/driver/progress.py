@@ -1,4 +1,4 @@
-"""The progress of a program, from the REST API of Spark's UI."""
+"""The progress of a program or a batch region, from the REST API of Spark's UI."""
 
 import json
 import urllib.request
@@ -40,14 +40,14 @@ def _queries() -> list[dict[str, Any]]:
 
 def progress_of(jobs: list[dict[str, Any]], queries: list[dict[str, Any]]) -> Progress:
     """Build progress from the answers of Spark's UI, which lists the newest jobs first."""
-    newest = queries[0] if queries else {}
+    first = queries[0] if queries else {}
     return Progress(
         tasks_total=sum(job["numTasks"] - job["numSkippedTasks"] for job in jobs),
         tasks_done=sum(job["numCompletedTasks"] for job in jobs),
-        batch_id=newest.get("batchId"),
-        rows_per_second=newest.get("processedRowsPerSecond"),
-        query_id=newest.get("id"),
-        run_id=newest.get("runId"),
+        batch_id=first.get("batchId"),
+        rows_per_second=first.get("processedRowsPerSecond"),
+        query_id=first.get("id"),
+        run_id=first.get("runId"),
         parts=(*map(_query_part, queries), *map(_job_part, jobs))[:MOST_PARTS],
     )
 

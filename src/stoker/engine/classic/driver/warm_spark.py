@@ -97,6 +97,7 @@ class WarmSpark:
             session.stop()
 
     def claim(self) -> Any:
+        """Return the prepared session, and offer it to nobody else; None if there is none."""
         session, self._session = self._session, None
         return session
 
