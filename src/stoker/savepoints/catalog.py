@@ -41,7 +41,7 @@ async def _summary(storage: Storage, directory: str, name: str) -> SavepointSumm
 
 
 async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage) -> None:
-    """Delete a savepoint; refuses a directory without a manifest or in the cluster's storage."""
+    """Delete a savepoint; refuses a directory without a manifest, or of a job of this cluster."""
     location = locate(path, open_storage)
     own = cluster_storage.url("jobs")
     if _path_of(location.url) == _path_of(own) or _path_of(location.url).startswith(

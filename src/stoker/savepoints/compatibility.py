@@ -163,7 +163,11 @@ def _changed_source(old: Source, now: Source) -> Iterator[str]:
                 "before; saved positions are valid for one format only"
             )
         elif old.read.table != now.read.table:
-            yield f"its source {now.name} reads another table than before ({old.read.table})"
+            yield (
+                f"its source {now.name} reads another table than before "
+                f"({old.read.table or 'none'}); read the same again, or begin a query under "
+                "another sink name"
+            )
 
 
 def _mode_problems(query: SavedQuery, saved: JobGraph, new: JobGraph) -> Iterator[str]:

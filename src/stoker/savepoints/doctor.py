@@ -49,7 +49,7 @@ class Diagnosis:
     """None if a query can continue from none of the committed batches."""
     damages: tuple[Damage, ...]
     files: tuple[str, ...]
-    """Files that the last good batch needs."""
+    """Intact files that the last good batch needs, to be copied with it."""
 
     @property
     def is_sound(self) -> bool:

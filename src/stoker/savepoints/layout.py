@@ -115,7 +115,7 @@ class Cut:
     """Whether the next batch is already planned; it is then repeated exactly as planned."""
     files: tuple[str, ...]
     snapshots: tuple[str, ...]
-    """The snapshots that stores start from; each names the SST files that it needs."""
+    """The RocksDB snapshots that stores start from; each names the SST files that it needs."""
     gaps: tuple[str, ...]
     """A description of each missing part; with any gap the cut is unusable."""
 
