@@ -1,6 +1,6 @@
 """Attached jobs, which are cancelled when the client that submitted them is gone.
 
-The client sends heartbeats for its job. When none has arrived for the timeout that the job brings,
+The client sends heartbeats for its job. When none has arrived within the client timeout of the job,
 the dispatcher cancels the job. A new leader has no heartbeats yet and gives every client the
 whole timeout.
 """

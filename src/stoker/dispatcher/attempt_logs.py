@@ -72,6 +72,6 @@ def _attempt_of(details: JobDetails, wanted: AttemptId) -> AttemptDetails:
                 return attempt
     raise NotFound(
         f"job {details.job_id} has no attempt {wanted}; GET /jobs/{details.job_id}/details lists "
-        "those it had",
+        "its attempts",
         attempt=wanted,
     )

@@ -1,7 +1,7 @@
 """The calls that the leading dispatcher answers.
 
-A submission is persisted before it is acknowledged, and acknowledged before it runs. The first
-record of a job decides whether another submission of it is a repetition or a conflict, so a client
+A submission is on record before it is acknowledged and before the job starts. The first record of
+a job decides whether another submission of it is a repetition or a conflict, so a client
 may submit to any leader, any number of times.
 """
 
@@ -116,7 +116,7 @@ class Dispatcher(Endpoint):
                 assert_never(outcome)
 
     async def check_artifacts(self, graph: JobGraph) -> None:
-        """InvalidInput when a file that the graph names was not uploaded."""
+        """Raise InvalidInput when a file that the graph names was not uploaded."""
         keys = [artifact.key or BlobKey(artifact.sha256) for artifact in graph.artifacts]
         missing = await self._services.blobs.missing(graph.job_id, keys) if keys else ()
         if missing:
@@ -134,7 +134,8 @@ class Dispatcher(Endpoint):
         is_same_leader = leader == self.token.session
         live_revision_now = self._jobs.index.revision
         live = self._jobs.index.since(live_revision) if is_same_leader else None
-        # A job that is just ending may be in both lists; the live entry counts.
+        # An id that is used again while its old result is pruned is in both lists for a moment; the
+        # live entry counts.
         ended = self._jobs.ended.since(revision) if is_same_leader else None
         return JobsSince(
             leader=self.token.session,
@@ -252,7 +253,7 @@ class Dispatcher(Endpoint):
         self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
 
     def check_takes_savepoints(self, job_id: JobId) -> None:
-        """JobNotFound, CannotTakeSavepoint, or ClusterIsEnding."""
+        """Raise the reason why the job can take no savepoint, or why nothing new may begin."""
         job = self._jobs.get(job_id)
         if job is None:
             status = self.job_status(job_id)

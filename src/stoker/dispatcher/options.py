@@ -25,8 +25,8 @@ class QueueOptions:
     )
     ageing: timedelta = option(
         "queues.priority-ageing",
-        "Each time that a job has waited this long in its queue its priority counts one more; 0 s "
-        "switches that off, and unimportant jobs may then wait for ever.",
+        "The priority of a job rises by one each time it has waited this long in its queue; 0 s "
+        "disables this, and unimportant jobs may then wait for ever.",
         timedelta(minutes=5),
     )
 
@@ -102,8 +102,8 @@ class DispatcherOptions:
     )
     orphans_max_age: timedelta = option(
         "storage.orphans.max-age",
-        "Files of the storage that no job or result points to are removed when they are older; "
-        "must be longer than any submission takes.",
+        "Files of the storage that no job or result points to are removed when they are older "
+        "than this; must be longer than any submission takes.",
         timedelta(days=1),
     )
     orphans_sweep_interval: timedelta = option(

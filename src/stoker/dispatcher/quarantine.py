@@ -6,9 +6,9 @@ job is listed with the reason, all its bytes are kept, and loading is retried, s
 recover and a file may be restored. An operator can retry at once, cancel the job, or drop it,
 which records it as FAILED.
 
-Invariant: a job is either here or among the live jobs. Every operation on a job holds its lock;
-otherwise a retry could start a job that was just dropped, or start it without the cancellation
-that was just acknowledged.
+Invariant: a job is never both here and among the live jobs. Cancel, retry and drop hold the lock of
+the job; otherwise a retry could start a job that was just dropped, or start it without the
+cancellation that was just acknowledged.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ RETRIES: Final = Backoff(initial=timedelta(seconds=1), maximum=timedelta(seconds
 
 
 class QuarantineHost(Protocol):
-    """The table of live jobs, to which a job returns when it can be loaded."""
+    """The live jobs, to which a job returns when it can be loaded."""
 
     @property
     def scope(self) -> TaskScope: ...
@@ -181,7 +181,8 @@ class Quarantine:
         job = self._jobs.get(job_id)
         if job is None:
             raise NotFound(
-                f"no job with id {job_id} is in quarantine; stoker quarantine list shows those",
+                f"no job with id {job_id} is in quarantine; stoker quarantine list shows the jobs "
+                "that are",
                 job_id=job_id,
             )
         return job

@@ -62,7 +62,7 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
 async def _read_state(
     leadership: Leadership, services: DispatcherServices, stores: Stores
 ) -> StoredState | None:
-    """None when a cluster that is being shut down was ended without its jobs being readable."""
+    """Read all records. None when they stay unreadable during a shutdown, which is then over."""
     shutdown = await shutdown_to_complete(stores.shutdowns, services)
     limit = services.options.shutdown_timeout if shutdown else None
     recovery = await recover(stores, within=limit)
@@ -143,7 +143,7 @@ async def _serve(
 
 
 async def _prune_results(services: DispatcherServices, stores: Stores, ended: EndedJobs) -> None:
-    """Forget the oldest results, now and then."""
+    """Remove results that are too old or too many, at regular intervals."""
     options = services.options
     while True:
         try:

@@ -64,12 +64,12 @@ def find_orphans(
     return sorted(
         path
         for path, at in files.items()
-        if (at < oldest or is_late(path, known)) and not is_wanted(path, known)
+        if (at < oldest or is_checkpoint_of_ended_job(path, known)) and not is_wanted(path, known)
     )
 
 
-def is_late(path: str, known: KnownJobs) -> bool:
-    """Whether it is a checkpoint of an ended job: Spark maintains state for up to a minute more."""
+def is_checkpoint_of_ended_job(path: str, known: KnownJobs) -> bool:
+    """Spark may write such files for up to a minute after the end, when it maintains state."""
     folder, job_id, inside = _parts(path)
     return folder == "jobs" and inside.startswith("checkpoints/") and job_id in known.results
 
@@ -138,7 +138,7 @@ class OrphanSweep:
 
     async def sweep(self) -> int:
         """Sweep once; returns the number of files that were removed."""
-        # Files before records: see above.
+        # Files are listed before records; the top of this module says why.
         files: dict[str, float] = {}
         for folder in FOLDERS:
             files |= await self._storage.modified(folder)

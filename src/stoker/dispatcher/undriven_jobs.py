@@ -24,7 +24,7 @@ def _every_job(_job_id: JobId) -> bool:
 
 
 class UndrivenJobs:
-    """Lives as long as its process, through all the terms in which the process leads."""
+    """Shared by all the terms in which the process leads during one session."""
 
     def __init__(self) -> None:
         self._leadership: Leadership | None = None

@@ -134,7 +134,7 @@ class JobMaster(Endpoint):
             await asyncio.sleep(self._job.services.heartbeat.interval.total_seconds())
 
     async def _heartbeat(self, executor: ConnectedExecutor) -> set[AttemptId]:
-        """Answer the attempts that were deployed there before this heartbeat and are missing."""
+        """Returns the attempts that were deployed there before this heartbeat and are missing."""
         job = self._job
         deployed = {attempt.id for attempt in job.graph.attempts_on(executor.instance)}
         expected = deployed - executor.deploying

@@ -62,7 +62,7 @@ class Enrichers:
 def merge_labels(
     answers: Mapping[str, Mapping[str, str]], present: Mapping[str, str]
 ) -> dict[str, str]:
-    """Merge the labels of enrichers; the first enricher that gives a key wins."""
+    """Merge the labels of enrichers; one that gives a key already present loses all its labels."""
     labels: dict[str, str] = {}
     for name, answer in answers.items():
         clashes = answer.keys() & (labels.keys() | present.keys())

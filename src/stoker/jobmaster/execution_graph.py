@@ -12,7 +12,8 @@ Invariants, tested with hypothesis:
 - a job that was asked to cancel before its end ends as CANCELED;
 - nothing leaves a terminal status.
 
-Every event ends in `_advance`, which derives the next status and deployments from the whole state.
+Every event after which a region may be deployed or a slot may be spare ends in `_advance`, which
+derives the next status and deployments from the whole state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -152,7 +153,8 @@ class ExecutionGraph:
     ) -> list[Command]:
         """Apply the recorded end of an attempt that a previous leader deployed.
 
-        CANCELED means that its task executor was stopped or cut off: no leader cancelled it.
+        CANCELED means that its task executor was stopped or cut off, or that the previous leader
+        was about to restart the region. The job itself continues, so the region is tried again.
         """
         stopped = outcome.state is ExecutionState.CANCELED or record.interrupted
         if stopped and outcome.failure is not None:
@@ -228,7 +230,7 @@ class ExecutionGraph:
     def attempt_interrupted(
         self, attempt_id: AttemptId, failure: Failure, now: Millis
     ) -> list[Command]:
-        """The attempt died after its output was decided, or because of another job."""
+        """The attempt died after its output was decided, or because of a task of another job."""
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal:
             return []

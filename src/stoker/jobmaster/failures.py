@@ -19,7 +19,7 @@ class FailoverPlan:
     restart: RegionAttempts
     """Region that restarts after the delay of the restart strategy."""
     follow: tuple[RegionAttempts, ...] = ()
-    """Idle regions that restart when their inputs exist."""
+    """The failed region, if a damaged result made it fail; it restarts when that result exists."""
     cancel: tuple[RegionAttempts, ...] = ()
     """Running regions that are cancelled first and then restart."""
 

@@ -43,7 +43,7 @@ async def keep_registered(job: JobDriver, address: str) -> None:
 
 
 async def _stay_registered(job: JobDriver, address: str, leader: LeaderAddress) -> None:
-    # The resource manager runs in this process, so that no handshake is needed.
+    # The resource manager runs in this process, so no handshake is needed.
     manager = job.services.rpc.reach(leader.address, ResourceManagerGateway, token=leader.token)
     declared = job.slot_needs.value
     answer = await manager.register_job_master(

@@ -164,8 +164,8 @@ class JobMasterRunner:
                 self._savepoints = JobSavepoints(
                     job, self._storage, job.checkpoints, self._services.savepoints
                 )
-                # Before the address is published: this master would cancel the attempts of task
-                # executors as unknown.
+                # Before the address is published; otherwise this master would cancel the attempts
+                # of task executors as unknown.
                 job.act(job.graph.start(previous, cancel_wanted=self._cancel_wanted, now=job.now))
                 await leadership.publish(address)
                 self._start_background_tasks(job, records, address)

@@ -68,9 +68,9 @@ class FailsafeMaster(Endpoint):
         ]
         led = self._epoch_led()
         assert led is not None
-        words = await asyncio.gather(*(self._word_of(address, led) for address in others))
+        confirmations = await asyncio.gather(*(self._confirms(address, led) for address in others))
         # Checked again: with contact restored, another master may lead by now.
-        return all(words) and self._was_the_last_to_lead(epoch)
+        return all(confirmations) and self._was_the_last_to_lead(epoch)
 
     def undriven_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
         return tuple(job_id for job_id in job_ids if self._is_undriven(job_id))
@@ -81,7 +81,7 @@ class FailsafeMaster(Endpoint):
         led = self._epoch_led()
         return away and led is not None and epoch <= led and self._epoch_known() <= led
 
-    async def _word_of(self, address: str, epoch: int) -> bool:
+    async def _confirms(self, address: str, epoch: int) -> bool:
         try:
             master = await self._rpc.connect(
                 f"{address}/{MASTER}", MasterGateway, timeout=ANSWER_TIMEOUT

@@ -1,7 +1,7 @@
 """How a log record becomes a line: as text for people or as JSON for a log store.
 
 Both add the fields of the scope that logged (`stoker.aio.log_context`), and neither shows a
-credential: an error may quote what a job was given.
+credential: an error message may quote the parameters of a job.
 """
 
 import json
@@ -20,7 +20,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class TextFormatter(logging.Formatter):
-    """`… INFO    stoker.jobmaster.job: RUNNING [component=jobmaster job=4f1c epoch=3]`."""
+    """For example: `… INFO    stoker.jobmaster.job: RUNNING [component=jobmaster job=4f1c]`."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")

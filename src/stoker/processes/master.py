@@ -115,12 +115,12 @@ async def running_master(
     """Closes everything in reverse order, also when the start fails midway."""
     async with AsyncExitStack() as stack:
         try:
-            yield await _opened(stack, configuration)
+            yield await _open_services(stack, configuration)
         finally:
             begin_to_end()
 
 
-async def _opened(stack: AsyncExitStack, configuration: Configuration) -> RunningMaster:
+async def _open_services(stack: AsyncExitStack, configuration: Configuration) -> RunningMaster:
     """Start the services in the order of their dependencies, then the parts that use them."""
     ids = Ids()
     shutdowns = ShutdownFollower()

@@ -109,7 +109,7 @@ class MasterParts:
         )
 
     async def run(self) -> None:
-        """Run until cancelled, or until a part ends that must not end."""
+        """Run until cancelled; raises when the session ends or when a part ends by itself."""
         services = self._services
         async with TaskScope("master") as scope, services.rpc.running(self._failsafe):
             scope.spawn("masters", self._masters.run())

@@ -121,7 +121,7 @@ async def open_process_resources(
     bind_host_key: str,
     is_over: Callable[[], bool],
 ) -> ProcessResources:
-    """Open them; the stack closes them. `is_over` says at the end whether the cluster is over.
+    """Open the resources; the stack closes them. `is_over` then tells whether the cluster ended.
 
     A process without a configured id draws one that begins with `kind`. `bind_host_key` names the
     option in the error for an address that others could call without authentication.

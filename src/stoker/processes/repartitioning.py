@@ -1,4 +1,4 @@
-"""Copies of savepoints with another number of state partitions, made by a Spark of their own."""
+"""Copies of savepoints with another number of state partitions, made in a separate process."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ _LEAVES_NOTHING = ("console", "memory", "noop")
 
 
 async def repartitioned_savepoint(path: str, partitions: int) -> str:
-    """The savepoint for a rescale; the original one when none of its state must change."""
+    """Path of the savepoint for a rescale; the given one when none of its state has to change."""
     manifest = await read_manifest(locate(path, open_place))
     if all(query.shuffle_partitions == partitions for query in _queries_to_repartition(manifest)):
         return path
@@ -89,7 +89,8 @@ def _check(
         if query.batch_id is not None and query.state_provider != _REPARTITIONABLE:
             raise InvalidInput(
                 f"the state of {query.region} is kept by {query.state_provider}, which Spark "
-                f"cannot repartition; only {_REPARTITIONABLE} can be: start the query over with it"
+                f"cannot repartition; only the state of {_REPARTITIONABLE} can be: start the query "
+                "without its state, with that provider"
             )
         if query.shuffle_partitions == partitions:
             raise InvalidInput(f"the state of {query.region} has {partitions} partitions already")

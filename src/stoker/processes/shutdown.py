@@ -1,4 +1,4 @@
-"""How a process ends: in good order when it is asked to, and in any case within a bounded time."""
+"""How a process ends: it closes everything when it is asked to end, within a bounded time."""
 
 import asyncio
 import faulthandler

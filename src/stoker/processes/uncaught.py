@@ -57,11 +57,11 @@ class UncaughtErrors:
 async def uncaught_errors(handling: UncaughtExceptions) -> AsyncIterator[UncaughtErrors]:
     errors = UncaughtErrors(handling)
     loop = asyncio.get_running_loop()
-    in_loop, in_thread = loop.get_exception_handler(), threading.excepthook
+    previous_handler, previous_hook = loop.get_exception_handler(), threading.excepthook
     loop.set_exception_handler(errors.in_loop)
     threading.excepthook = errors.in_thread
     try:
         yield errors
     finally:
-        loop.set_exception_handler(in_loop)
-        threading.excepthook = in_thread
+        loop.set_exception_handler(previous_handler)
+        threading.excepthook = previous_hook

@@ -117,9 +117,9 @@ class ResourceManager(Endpoint):
     ) -> RegistrationAnswer:
         if (namesake := await self._live_duplicate(registration)) is not None:
             return Declined(
-                reason=f"a task executor with the resource id {registration.resource_id} runs "
-                f"already, at {namesake}; give each one a taskmanager.resource-id of its own, or "
-                "stop the other first",
+                reason=f"a task executor with the resource id {registration.resource_id} is "
+                f"already running at {namesake}; give each one a taskmanager.resource-id of its "
+                "own, or stop the other first",
                 final=True,
             )
         # The newest registration of a resource id counts; an overtaken one is declined.
@@ -235,7 +235,7 @@ class ResourceManager(Endpoint):
                 return
         raise NotFound(
             f"no task executor with id {resource_id} is registered; GET /taskmanagers lists those "
-            "there are",
+            "that are",
             resource_id=resource_id,
         )
 
@@ -322,7 +322,7 @@ class ResourceManager(Endpoint):
                 await _best_effort(known.gateway.free_inactive_slots(self._token, job_id))
 
     def _on_master_silent(self, job_id: str, liveness: Liveness) -> None:
-        # Its requirements are retained: the job continues under its next master.
+        # The requirements of the job are retained, because it continues under its next master.
         self._masters.pop(JobId(job_id), None)
         self._leaders.leader_lost(JobId(job_id), self._now())
         log.warning("no heartbeat from the master of job %s (%s)", job_id, liveness.value)

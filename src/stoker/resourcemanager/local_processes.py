@@ -1,6 +1,6 @@
 """The provider that starts task executors as child processes on this machine.
 
-The kernel kills them when this process dies, however it dies. When this process ends in order, it
+The kernel kills them when this process dies, however it dies. When this process is shut down, it
 terminates them first. The Spark engine and the runners of a task executor die with it.
 """
 

@@ -51,8 +51,8 @@ class ResourceManagerOptions:
     )
     provider: ProviderKind = option(
         "resourcemanager.provider",
-        "Who starts task executors: standalone, operators do; local-process, the leading "
-        "master does, on its own machine, as jobs need them.",
+        "Who starts task executors. standalone: the operators of the cluster. local-process: the "
+        "leading master, on its own machine, as jobs need them.",
         ProviderKind.STANDALONE,
     )
     max_executors: int = option(

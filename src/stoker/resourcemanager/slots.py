@@ -4,8 +4,9 @@ This table can be out of date: a task executor knows which job has a slot, and a
 how many slots it holds. But their reports can be older than what was just requested here.
 
 Invariant: a slot goes to one job at a time. A slot is FREE, PENDING (requested from its task
-executor, not yet answered) or ALLOCATED. A report of the task executor overrules this table, except
-for slots that are PENDING: the report may be older than the request.
+executor, not yet answered) or ALLOCATED. A report of the task executor overrules this table, with
+one exception: a PENDING slot stays PENDING when it is reported as free, because the report may be
+older than the request.
 """
 
 from collections import Counter
@@ -87,7 +88,7 @@ class Requirement:
 
     @property
     def least(self) -> int:
-        """The job cannot run anything with fewer slots in all."""
+        """Number of slots in all below which the job cannot run anything."""
         return max(1, self.together)
 
 
@@ -117,7 +118,7 @@ class SlotManager:
         self.report(instance, report)
 
     def unregister(self, instance: InstanceId) -> frozenset[JobId]:
-        """Remove a task executor and answer the jobs that had slots there."""
+        """Remove a task executor; returns the jobs that had slots there."""
         executor = self._executors.pop(instance, None)
         slots = executor.slots if executor else []
         for slot in slots:
@@ -249,7 +250,7 @@ class SlotManager:
         )
 
     def needs(self) -> list[Need]:
-        """What may be assigned to each job that lacks slots, oldest declaration first."""
+        """How many slots may be assigned to each job that lacks some."""
         seen = Counter(slot.job_id for slot in self._slots())
         needs = []
         for job_id, required in self._required.items():

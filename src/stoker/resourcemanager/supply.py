@@ -33,7 +33,7 @@ class ExecutorSupply:
     _pausing: bool = False
 
     def begin(self) -> None:
-        """Watch the provider, and expect the task executors that a previous leader started."""
+        """Watch the provider, and expect the task executors that it started in an earlier term."""
         for resource_id in self.provider.alive():
             self._starting[resource_id] = self._now()
         if self.provider.limit:

@@ -25,7 +25,7 @@ def wait_reason_of(
     if slots.overview().task_executors == 0:
         parts.append("no task executor is registered")
     elif total == 0:
-        parts.append("no slot that is registered offers as much")
+        parts.append("no registered slot that accepts tasks is large enough")
     else:
         parts.append(f"{free} of {total} {'are' if total != 1 else 'is'} free")
     if starting:

@@ -40,7 +40,7 @@ class AttemptFiles:
     async def archive(self, job_id: JobId, attempt: AttemptId) -> bool:
         """Move the logs of the attempt to their archive and remove the rest.
 
-        Answers whether there are any logs.
+        Returns whether there are any logs.
         """
         kept = self.logs_of(job_id, attempt)
         return await self._off_loop(_archive, self._root / attempt, kept)

@@ -107,7 +107,7 @@ class TaskExecutor(Endpoint):
         return not self._holdings.all_tasks()
 
     async def prepare(self) -> None:
-        """Clear away what previous instances left; runs before the first task can arrive."""
+        """Archive the logs that a previous instance left; runs before the first task can arrive."""
         await self._holdings.runs.prepare()
 
     def restore_slots(self) -> None:

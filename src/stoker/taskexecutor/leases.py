@@ -64,7 +64,7 @@ class LeaseKeeper:
             log.info("no master leads; leases are renewed")
             self.renew(asked_at, None)
         elif await self._failsafe():
-            log.info("the coordinator is unreachable and no master leads; leases are renewed")
+            log.info("the coordinator is unreachable and no later master leads; leases are renewed")
             self.renew(asked_at, None)
         else:
             await self._renew_undriven()

@@ -18,7 +18,8 @@ class TaskExecutorOptions:
     )
     registration_timeout: timedelta = option(
         "taskmanager.registration.timeout",
-        "A task executor that runs nothing and cannot register for this long ends itself.",
+        "A task executor that runs nothing ends itself when the leading resource manager has not "
+        "accepted it for this long.",
         timedelta(minutes=5),
     )
     progress_interval: timedelta = option(

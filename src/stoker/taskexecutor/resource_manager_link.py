@@ -116,8 +116,8 @@ class ResourceManagerLink:
             options=self.retries,
         )
         if isinstance(answer, Declined):
-            # A final rejection comes from a leader that was replaced, or because a newer instance
-            # of this task executor is registered.
+            # A final rejection means that another process runs, or has registered, under this
+            # resource id.
             log.error("the resource manager rejected the registration: %s", answer.reason)
             raise Conflict(f"the resource manager rejected this executor: {answer.reason}")
         # `connected` is None when the connection was lost before the answer came.

@@ -61,7 +61,7 @@ async def _register_when_ready(executor: TaskExecutor, services: TaskExecutorSer
 async def _finish_despite_cancellation(leaving: "asyncio.Task[None]") -> None:
     """Wait for the shutdown even when it is cancelled, then raise the cancellation.
 
-    Several tasks end at once when a session is lost, and each of them cancels their owner.
+    Several tasks end at once when a session is lost, and each of them cancels the owner of all.
     """
     cancelled: asyncio.CancelledError | None = None
     while not leaving.done():

@@ -78,7 +78,7 @@ class SlotTable:
                 held.use, held.since = SlotUse.RESERVED, now
 
     def release(self, allocation: AllocationId) -> None:
-        """Give up a slot whose task has not ended yet; `free` follows."""
+        """Give up a slot whose task has not ended yet; `free` follows when it has."""
         if (held := self._allocations.get(allocation)) is not None:
             held.use = SlotUse.RELEASING
 
@@ -220,15 +220,15 @@ class FileSlotStore:
 
 
 class PersistentSlotTable(SlotTable):
-    def __init__(self, size: int, memory: SlotStore) -> None:
+    def __init__(self, size: int, store: SlotStore) -> None:
         super().__init__(size)
-        self._memory = memory
+        self._store = store
 
     def reserve(self, job_id: JobId, allocation: AllocationId, index: int, now: float) -> bool:
         is_new = super().reserve(job_id, allocation, index, now)
         if is_new:
             failpoint("slots.before-keeping")
-            self._memory.save(SavedSlot(index=index, job_id=job_id, allocation=allocation))
+            self._store.save(SavedSlot(index=index, job_id=job_id, allocation=allocation))
             failpoint("slots.after-keeping")
         return is_new
 
@@ -241,12 +241,12 @@ class PersistentSlotTable(SlotTable):
         return super().free(allocation)
 
     def restore(self, now: float) -> list[JobId]:
-        """Reserve the recorded slots as if they were new, and answer their jobs."""
+        """Reserve the recorded slots as if they were new; returns their jobs."""
         jobs = []
-        for slot in self._memory.load():
+        for slot in self._store.load():
             if slot.index >= self.size:
                 # The task executor was configured with fewer slots meanwhile.
-                self._memory.remove(slot.index)
+                self._store.remove(slot.index)
                 continue
             super().reserve(slot.job_id, slot.allocation, slot.index, now)
             jobs.append(slot.job_id)
@@ -255,8 +255,8 @@ class PersistentSlotTable(SlotTable):
     def remove_all_records(self) -> None:
         """Remove all records, because the jobs continue elsewhere."""
         for held in self.all():
-            self._memory.remove(held.index)
+            self._store.remove(held.index)
 
     def _remove_record(self, allocation: AllocationId) -> None:
         if (held := self.held(allocation)) is not None:
-            self._memory.remove(held.index)
+            self._store.remove(held.index)

@@ -38,7 +38,7 @@ class Suspensions:
             return Suspension(asked=asked)
         if not boundary.reached:
             return Suspension(asked=True, refused=boundary.reason)
-        # Without the order the stream has resumed by itself, because no decision came in time.
+        # Without the order the stream has resumed: by a decision, or because none came in time.
         return Suspension(asked=asked, reached=asked, batch_id=boundary.batch_id)
 
     def decide(self, held: HeldTask | None, order: str, finish: bool) -> None:

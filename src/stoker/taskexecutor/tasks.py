@@ -56,7 +56,7 @@ class TaskServices:
     log_dir: Path
     off_loop: OffLoop = inline
     resource_id: ResourceId | None = None
-    """Id to name in outcomes, which are read after the task executor is gone."""
+    """Id to name in outcomes, which may be read after the task executor is gone."""
 
 
 class TaskRuns:
@@ -77,7 +77,7 @@ class TaskRuns:
         )
 
     async def prepare(self) -> None:
-        """Archive what previous instances left; runs before the first task."""
+        """Archive the logs that a previous instance left; runs before the first task."""
         await self._files.archive_leftovers()
 
     def start(self, held: HeldTask) -> None:
@@ -229,7 +229,7 @@ async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
 
 
 def _discard_when_late(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
-    """Cancel an outcome that came after the lease, for example because the process was frozen.
+    """Turn FINISHED into CANCELED if it came after the lease, for example after a freeze.
 
     Another attempt may have started meanwhile.
     """
@@ -241,7 +241,7 @@ def _discard_when_late(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcom
 
 
 def _with_cancel_reason(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
-    """Add the reason of a cancellation that the job master did not ask for."""
+    """Add the reason of the cancellation, since the job master may not be the one that asked."""
     reason = held.cancel_reason
     if outcome.state is not ExecutionState.CANCELED or outcome.failure is not None or not reason:
         return outcome

@@ -80,7 +80,7 @@ class ProcessCoordinator(MemoryCoordinator):
         if not self._is_live():
             self.lose_session()
         elif self.state is ConnectionState.CONNECTED:
-            self.flush_log()
+            self.catch_up()
 
     def note_contact(self) -> None:
         if self._frozen_at is None:

@@ -83,9 +83,12 @@ class DispatcherInMemory(DispatcherGateway):
         self.asked_to_wait = asyncio.Event()
         self.changed = asyncio.Event()
         self.refusal: Exception | None = None
+        """Raised by most calls, if given."""
         self.gate = asyncio.Event()
+        """`jobs_since` waits for it; set unless a test clears it."""
         self.gate.set()
         self.arrived = asyncio.Event()
+        """Set by the first call of `jobs_since`."""
 
     def set_status(self, job_id: JobId, status: JobStatus) -> None:
         state = ExecutionState.RUNNING

@@ -244,7 +244,7 @@ class SimulatedCluster:
             await engine.close()
 
     async def _live(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """An error ends only this process, as a crash would."""
+        """A StokerError ends only this process, as a crash would."""
         running_process.set(name)
         try:
             await work()

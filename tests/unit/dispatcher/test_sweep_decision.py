@@ -6,7 +6,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stoker.core.ids import JobId
-from stoker.dispatcher.sweep import KnownJobs, find_orphans, is_late, is_wanted
+from stoker.dispatcher.sweep import (
+    KnownJobs,
+    find_orphans,
+    is_checkpoint_of_ended_job,
+    is_wanted,
+)
 
 AGE = timedelta(days=1)
 DAY = AGE.total_seconds()
@@ -79,7 +84,7 @@ def test_an_old_file_to_which_no_record_points_is_an_orphan(
     files: dict[str, float], known: KnownJobs
 ) -> None:
     assume(known.jobs or known.results)
-    old = {p for p, at in files.items() if at < NOW - DAY or is_late(p, known)}
+    old = {p for p, at in files.items() if at < NOW - DAY or is_checkpoint_of_ended_job(p, known)}
     expected = {path for path in old if not is_wanted(path, known)}
     assert set(find_orphans(files, known, now=NOW, max_age=AGE)) == expected
 

@@ -15,15 +15,16 @@ Two invariants:
 Hence the order:
 
 1. A phase is on record before anything is done in it (`AdvancePhase` comes first), so the next
-   leader repeats the step instead of skipping it. Every step may therefore happen twice: a stop
-   goes by its order, a submission by the id of the job, both of which are in the plan.
+   leader repeats the step instead of skipping it. Every step may therefore happen twice. The plan
+   contains the ids by which a repetition is recognized: `order` for the stop and its savepoint,
+   `new_id` and `back_id` for the submissions.
 2. The new version is submitted only after the old one has finished with the savepoint of this plan.
 3. The old version returns only after the new one has ended for good. It then starts from the last
    checkpoint of the new version, if that has committed anything since the savepoint.
 
 The phases, with the phase that follows a failure in brackets:
 
-    STOPPING [FAILED, the job continues] -> DIVIDING (rescale only) [RETURNING]
+    STOPPING [FAILED: the job continues] -> DIVIDING (rescale only) [RETURNING]
       -> STARTING [RETURNING] -> WATCHING [ENDING] -> DONE
     ENDING (cancel the new version) -> RETURNING (start the old one) [FAILED] -> ROLLED_BACK
 """
@@ -61,7 +62,7 @@ class JobSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class StopProgress:
-    """The stop that this leader requested, under the order of the plan."""
+    """The stop that this leader requested under `order`, the id of the stop in the plan."""
 
     is_done: bool = False
     failure: str | None = None
@@ -76,7 +77,7 @@ class Observation:
     steady_seconds: float | None = None
     """Time for which this leader has seen the new version running; None while it does not run."""
     old: JobSnapshot | None = None
-    """The job that is to be replaced; None when it is unknown, as for the other two."""
+    """The job that is to be replaced. None, like the next two, when no such job exists."""
     new: JobSnapshot | None = None
     """The new version, under `plan.new_id`."""
     restored: JobSnapshot | None = None
@@ -168,7 +169,7 @@ def _first_failure(details: JobDetails) -> str | None:
 
 
 def decide(plan: Replacement, observed: Observation, fresh_order: str) -> ReplacementStep:
-    """`fresh_order` is an id under which no savepoint has been requested yet.
+    """`fresh_order` is an id under which no earlier leader has requested a savepoint.
 
     The stop of a leader that died may have come to nothing. It is repeated under a fresh order, so
     that a late result of the first request cannot be mistaken for the result of the second one.

@@ -84,7 +84,7 @@ class Replacements:
         ):
             raise InvalidInput(f"partitions must be a number from 1 to {MAX_PARTITIONS}")
         if not 0 <= request.window_seconds <= 86400:
-            raise InvalidInput("the window must be from 0 s to a day")
+            raise InvalidInput("the trial window must be from 0 s to a day")
         for plan in self._plans():
             if plan.job_id == request.job_id and not plan.phase.over:
                 raise Conflict(

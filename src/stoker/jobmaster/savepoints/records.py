@@ -21,7 +21,10 @@ class SavepointsRecord(Value):
     begun: int = 0
     """Savepoints that all masters of the job have started so far."""
     stop_order: str | None = None
-    """Order id of the last stop; streams may still be suspended under it. None: no stop."""
+    """Order id of the last savepoint if it was to stop the job, else None.
+
+    Streams may still be suspended under it.
+    """
     version: int = 1
 
 
@@ -58,7 +61,7 @@ async def read_savepoints(storage: Storage, job_id: JobId) -> SavepointsRecord:
 
 
 async def record_savepoints(storage: Storage, job_id: JobId, record: SavepointsRecord) -> None:
-    """Record the order before any stream is suspended, so that the next master can resume it."""
+    """Called before any stream is suspended, so that the next master can resume the streams."""
     failpoint("savepoints.before-record")
     await storage.write(savepoints_record_path(job_id), msgspec.json.encode(record))
     failpoint("savepoints.after-record")

@@ -102,10 +102,10 @@ class Streams:
                 await self.release()
 
     async def release(self) -> None:
-        """Wait until every running stream has resumed.
+        """Resume every running stream; returns when all have resumed.
 
-        A stream that restarts is not suspended. One whose task executor does not answer is asked
-        again.
+        A stream that restarts is not suspended. The request is repeated when a task executor does
+        not answer.
         """
         job = self._job
         known = {
@@ -122,7 +122,7 @@ class Streams:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _has_resumed(self, attempt: AttemptId, run: RegionAttempts) -> bool:
-        """Resume the stream; True once it has, because it would miss an order given before."""
+        """Ask the stream to resume; True once it has. Until then it would miss a new order."""
         job = self._job
         try:
             gateway = self._gateway(run)

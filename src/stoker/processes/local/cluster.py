@@ -63,14 +63,14 @@ class LocalCluster:
     """The processes whose files are in `directory`.
 
     With `tied`, they die with this process; otherwise they run until they are stopped. As a context
-    manager the cluster is stopped at the end.
+    manager, it stops the cluster at the end.
     """
 
     def __init__(
         self, directory: Path, *, tied: bool = False, client: ClientOptions | None = None
     ) -> None:
         self.directory = directory.absolute()
-        self._look = quick(client or ClientOptions())
+        self._client_options = quick(client or ClientOptions())
         self._tied = tied
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -106,7 +106,10 @@ class LocalCluster:
         with self._locked():
             state = self.state
             if state is not None and state.alive:
-                raise Conflict(f"a local cluster runs already in {self.directory}")
+                raise Conflict(
+                    f"a local cluster is already running in {self.directory}; stop it with stoker "
+                    "cluster down, or name another directory with --dir"
+                )
             self._write_configuration(configuration)
             if zookeeper:
                 high_availability = self._zookeeper(zookeeper).url()
@@ -197,9 +200,9 @@ class LocalCluster:
             raise StartupFailed(f"{record.name} ended during its start: {reason_in(record)}")
         urls = urls_of(self.directory, state)
         if len(urls) < len(state.masters):
-            return f"{len(state.masters) - len(urls)} of {len(state.masters)} masters start"
+            return f"{len(state.masters) - len(urls)} of {len(state.masters)} masters are starting"
         try:
-            overview = BlockingClient(",".join(urls), self._look).overview()
+            overview = BlockingClient(",".join(urls), self._client_options).overview()
         except StokerError as error:
             return f"masters answer at {', '.join(urls)}, none leads yet ({error.message})"
         if overview.taskmanagers < len(state.task_executors):

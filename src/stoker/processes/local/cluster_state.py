@@ -24,7 +24,7 @@ class ProcessRecord(Value):
     name: str
     pid: int
     started: int
-    """Start time in kernel clock ticks; it tells the process from a later one with its pid."""
+    """Start time in kernel clock ticks; a later process with the same pid has another one."""
     log: str
     log_start: int = 0
     """Offset in the log at which the output of this instance begins."""
@@ -164,8 +164,8 @@ def _address(directory: Path, name: str) -> dict[str, str]:
     return {key: str(value) for key, value in content.items()}
 
 
-LAST_WORDS = "Error: "
-"""Prefix of the line in which a Stoker process gives the reason of its end."""
+_ERROR_PREFIX = "Error: "
+"""Prefix of the line in which a Stoker process says why it ends."""
 _TAIL_LINES = 15
 
 
@@ -176,10 +176,10 @@ def reason_in(record: ProcessRecord) -> str:
             log.seek(record.log_start)
             lines = log.read().decode(errors="replace").splitlines()
     except OSError as error:
-        return f"and its log {record.log} cannot be read: {error.strerror or error}"
-    starts = [number for number, line in enumerate(lines) if line.startswith(LAST_WORDS)]
+        return f"its log {record.log} cannot be read: {error.strerror or error}"
+    starts = [number for number, line in enumerate(lines) if line.startswith(_ERROR_PREFIX)]
     if starts:
-        return "\n".join(lines[starts[-1] :]).removeprefix(LAST_WORDS).strip()
+        return "\n".join(lines[starts[-1] :]).removeprefix(_ERROR_PREFIX).strip()
     if not lines:
         return f"it wrote nothing to {record.log}"
     tail = "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:])

@@ -34,9 +34,9 @@ async def open_provider(
         return
     slots = configuration.of(TaskExecutorOptions).slots
     places = directories.work / "task-executors"
-    # Left by a previous instance of this master, which was killed with its task executors.
+    # A previous instance of this master may have been killed together with its task executors.
     shutil.rmtree(places, ignore_errors=True)
-    file = _written(configuration, directories.work / CONFIGURATION_FILE)
+    file = _write_configuration(configuration, directories.work / CONFIGURATION_FILE)
     async with LocalProcessProvider(
         command=lambda resource_id: _command(resource_id, file, places, directories.logs),
         limit=options.max_executors,
@@ -48,7 +48,7 @@ async def open_provider(
         yield provider
 
 
-def _written(configuration: Configuration, path: Path) -> Path:
+def _write_configuration(configuration: Configuration, path: Path) -> Path:
     """Write the settings of this master for the task executors; they may contain secrets."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -71,7 +71,7 @@ class _Server:
 
 
 class LocalZooKeeper:
-    """One server or an ensemble; as a context manager it runs until the end.
+    """One server or an ensemble; as a context manager it runs until the context ends.
 
     With `tied`, servers die with this process. Servers are counted from 0. `settings` are added to
     the configuration file of every server.
@@ -201,8 +201,8 @@ class LocalZooKeeper:
         if self.is_running(index):
             return
         log = self._servers[index].log
-        words = last_error_lines(log.read_text(errors="replace"))
-        raise StartupFailed(f"ZooKeeper server {index} did not start: {words}; see {log}")
+        reason = last_error_lines(log.read_text(errors="replace"))
+        raise StartupFailed(f"ZooKeeper server {index} did not start: {reason}; see {log}")
 
     def _spawn(self, index: int) -> None:
         server = self._servers[index]
@@ -214,7 +214,7 @@ class LocalZooKeeper:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C at the terminal goes to the command, which then stops the server in order.
+                # Ctrl-C at the terminal goes to the command, which then stops the server.
                 start_new_session=True,
             )
 
