@@ -63,7 +63,7 @@ def router() -> Router:
 
 @get(*PAGES)
 async def _page(request: Request) -> Response:
-    """The page on which people read the API and try it."""
+    """The page on which people read and try the API, and the files that it loads."""
     found = PAGES[request.path.rstrip("/") or "/"]
     return Response(content_of(found.file), media_type=found.media_type)
 

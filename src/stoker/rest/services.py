@@ -60,7 +60,7 @@ class RestServices:
     version: str
     clock: WallClock = system_wall_clock
     tokens: TokenFile | None = None
-    """Tokens that may call; None admits every caller that reaches this master."""
+    """Tokens of the callers to admit; None admits every caller that reaches this master."""
     trust: ssl.SSLContext | None = None
     """TLS context for calls to another master."""
     ids: Ids = field(default_factory=Ids)

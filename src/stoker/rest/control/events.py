@@ -1,7 +1,8 @@
 """Server-sent events: changes of jobs and of the cluster, sent as they happen.
 
-A stream ends when the leader changes or nobody leads. The client then connects again and so reaches
-the new leader; each stream begins with the current state, so nothing is missed in between.
+A stream ends when its master ends or cannot reach a leading dispatcher, as is usual when the leader
+changes. The client then connects again and so reaches the new leader; each stream begins with the
+current state, so no state is missed in between.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def changed_jobs(before: dict[JobId, JobSummary], jobs: Iterable[JobSummary]) ->
 
 
 async def cluster_events(services: RestServices) -> AsyncGenerator[bytes, None]:
-    """Send changes of all jobs and of the cluster, until the client leaves or nobody leads."""
+    """Send changes of all jobs and of the cluster, until the client leaves or a call fails."""
     yield _RETRY
     loop = asyncio.get_running_loop()
     known: dict[JobId, JobSummary] | None = None

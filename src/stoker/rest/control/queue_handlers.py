@@ -1,4 +1,4 @@
-"""Requests about queues, and to drain a task executor."""
+"""Requests to show the queues and to drain a task executor."""
 
 from typing import Annotated
 
@@ -29,7 +29,7 @@ async def queues(services: RestServices) -> QueuesAnswer:
 @post(
     "/taskmanagers/{taskmanagerid}/drain",
     status=202,
-    summary="Assign it no new tasks, and end it when its tasks have finished or moved",
+    summary="Give a task executor no new tasks, and end it when its tasks have finished or moved",
 )
 async def drain(
     taskmanagerid: TaskManagerIdText, services: RestServices, limit: Limit = None

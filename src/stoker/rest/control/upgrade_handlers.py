@@ -1,4 +1,4 @@
-"""Requests to replace a running job by another version of it, and for the status of that.
+"""Requests to replace a running job by another version, and to follow a replacement.
 
 Other triggered operations end with the master that started them. A replacement is recorded in the
 coordinator, so any later leader continues it and can report on it.
@@ -32,7 +32,7 @@ from stoker.rest.services import RestServices
 _MAX_WAIT_SECONDS = 20.0
 """Longest time for which a status request is held open."""
 _TRIAL_SECONDS = 30.0
-"""Default time in which the new version may fail and the old one comes back."""
+"""Default trial window: if the new version fails in it, the old one starts again."""
 
 
 @post(

@@ -1,4 +1,4 @@
-"""Requests that only Flink's dashboard and its proxies send: other ways to what Stoker has anyway.
+"""Requests that only Flink's dashboard and its proxies send. Each has an equivalent in the API.
 
 Flink can run every job in a master of its own; here the leading master runs them all, so the
 answers about "the job's master" are those about this master.

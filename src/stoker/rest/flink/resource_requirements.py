@@ -56,9 +56,10 @@ def _requirements(job: JobDetails) -> Requirements:
 
 
 def _partitions(job: JobDetails, vertices: tuple[str, ...]) -> int:
-    ruled = shuffle_partitions(job.configuration, vertices)
-    said = job.configuration.get(SHUFFLE_PARTITIONS, "")
-    return ruled or (int(said) if said.isdecimal() else SPARK_DEFAULT_PARTITIONS)
+    override = shuffle_partitions(job.configuration, vertices)
+    configured = job.configuration.get(SHUFFLE_PARTITIONS, "")
+    default = int(configured) if configured.isdecimal() else SPARK_DEFAULT_PARTITIONS
+    return override or default
 
 
 @put(

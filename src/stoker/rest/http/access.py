@@ -1,4 +1,4 @@
-"""Limits of access: tokens with roles, requests a second, concurrent uploads."""
+"""Limits of access: tokens with roles, requests per second, concurrent uploads."""
 
 from dataclasses import dataclass
 
@@ -73,7 +73,7 @@ class RateLimit:
         if self._per_second <= 0:
             return None
         bucket, wait = take_request(self._buckets.pop(caller, None), now, self._per_second)
-        # The one that was asked for last stands last; the first are forgotten first.
+        # The most recent caller stands last; those that called longest ago are forgotten first.
         self._buckets[caller] = bucket
         while len(self._buckets) > self._max_callers:
             del self._buckets[next(iter(self._buckets))]

@@ -111,7 +111,7 @@ class Response:
 
 
 class Stream:
-    """A response whose body is produced while it is sent, to its end or the client's disconnect."""
+    """A response whose body is produced while it is sent, until it ends or the client leaves."""
 
     def __init__(self, chunks: AsyncGenerator[bytes, None], *, media_type: str) -> None:
         self._chunks = chunks

@@ -12,7 +12,8 @@ The order matters:
 4. A standby forwards to the leader. A forwarded request is never forwarded again.
 
 Invariant: every response, also a refusal, carries the security headers and the server's version,
-and a request that is cancelled because the server closes still gets an answer that says so.
+and a request that is cancelled because the server closes still gets an answer that says so, unless
+its response has begun.
 """
 
 import asyncio
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
 PREFIX = "/v1"
 OPEN_PATHS = frozenset({"/openapi.json", *PAGES})
-"""Describe the API, not the cluster: a browser must be able to load them without a token."""
+"""Paths that describe the API, not the cluster: a browser must load them without a token."""
 LOCAL_PATHS = frozenset({"/config", *OPEN_PATHS})
-"""Answered by every master, leader or standby."""
+"""Paths that every master answers itself, leader or standby."""
 UPLOAD_PATHS = re.compile(r"/jobs|/jars/upload|/jobs/[^/]+/upgrade")
 FORWARDED = b"x-stoker-forwarded"
 """Marks a forwarded request; prevents a forwarding loop between standbys. The value is the address
@@ -77,7 +78,10 @@ class RestMiddleware:
         self._compressor = Compressor()
 
     def release_waiting(self) -> None:
-        """Answers long polls and event streams with 503, now and from now on: the server closes."""
+        """Ends long polls and event streams, since the server closes; new ones are refused.
+
+        Those whose response has not begun get 503; the others end with their connection.
+        """
         self._closing = True
         for task in self._waiting:
             if task is not None:
@@ -106,7 +110,7 @@ class RestMiddleware:
         try:
             await self._route(scope, receive, send)
         except asyncio.CancelledError:
-            # Only a closing server cancels requests; at the next try the client finds another.
+            # Only a closing server cancels requests. The client tries again, at another master.
             if send.started:
                 raise
             await send_error(unavailable(_CLOSING), send)
@@ -181,9 +185,9 @@ class RestMiddleware:
             return too_often
         if path not in OPEN_PATHS:
             authorization = _text(headers.get(b"authorization"))
-            unknown = self._access.refusal(authorization, scope["method"], path)
-            if unknown is not None:
-                return unknown
+            denied = self._access.refusal(authorization, scope["method"], path)
+            if denied is not None:
+                return denied
         if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(path):
             return ErrorAnswer(status=400, messages=[f"{path} accepts no files"])
         too_old = explain_refused_client(_text(headers.get(_CLIENT_HEADER)), self._services.version)

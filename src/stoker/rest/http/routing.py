@@ -8,9 +8,9 @@ follow. So a handler is an async function whose annotations describe its operati
     @get("/jobs/{jobid}/exceptions", summary="Failures of a job, newest first")
     async def exceptions(jobid: JobIdText, services: RestServices, limit: Limit = 20) -> Exceptions
 
-A parameter that the path names comes from the path; `RestServices` and `Request` are passed as
-they are; a parameter with a `HeaderParameter` comes from a header, and all others from the query.
-msgspec converts the texts and encodes the answer.
+A parameter that the path names comes from the path, as text; `RestServices` and `Request` are
+passed as they are; a parameter with a `HeaderParameter` comes from a header, and all others come
+from the query. msgspec converts the texts of headers and of the query, and encodes the answer.
 
 The table is compiled once into a tree of path segments, so the time to find a handler does not grow
 with the number of routes. A fixed segment wins over a parameter, whatever the order of the table.
@@ -301,7 +301,7 @@ class Router:
         services = services_of(scope)
         try:
             response = await route.respond(scope, receive, in_path, services)
-        # One of three places that catch every exception; unforeseen ones are logged.
+        # No exception of a handler passes this border. An unforeseen one is logged under an id.
         except Exception as error:
             await send_error(any_error_answer(error, method, path, services.ids), send)
         else:

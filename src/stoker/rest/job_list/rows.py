@@ -32,7 +32,7 @@ MIN_ENDED_RUN = 50
 """So many consecutive ended jobs are worth a piece of their own."""
 _encode = msgspec.json.Encoder().encode
 _DURATION = b'"duration":'
-"""As a key: within a JSON string the quotes would be escaped."""
+"""The key in an encoded row. No JSON string contains it: quotes are escaped in strings."""
 
 
 @dataclass(frozen=True)

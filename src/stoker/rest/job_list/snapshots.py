@@ -7,12 +7,13 @@ dispatcher once, by a delta, and makes each response body once; the cost of a li
 with the number of clients that ask at the same time.
 
 Invariant: no request is answered from a snapshot that began before the request arrived. A job that
-was accepted, by whomever, is in every list that is requested afterwards, and a client that has
-just submitted needs no exception.
+was accepted, by whomever, is in every list that is requested afterwards, so a client that has just
+submitted needs no special treatment.
 
 Order: a request that arrives while a snapshot is in progress waits for the next one, together with
-all that arrive until then. That next one begins after a pause in proportion to what the last one
-cost, so that lists take at most a twentieth of the time from everything else in this process.
+all that arrive until then. The more the last snapshot cost, the later the next one begins, so that
+lists take at most a twentieth of the time from everything else in this process, unless a snapshot
+costs more than a twentieth of `MAX_PAUSE_SECONDS`.
 
 Price: a request may wait up to `MAX_PAUSE_SECONDS` longer under load, and one copy of the list and
 its encoded rows stays in memory. docs/decisions/job-list-snapshots.md has the figures.
@@ -37,7 +38,7 @@ FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
 """Finds the leading dispatcher; raises NoLeader at once when none is known."""
 
 PAUSE_FACTOR = 20
-"""The pause after a snapshot is so many times the processor time that the snapshot took."""
+"""The next snapshot begins so many times the cost of the last one after the last one began."""
 MAX_PAUSE_SECONDS = 0.05
 MAX_JOINED_BYTES = compression.MAX_BYTES
 """A body of up to this size is one piece, so that it can be compressed."""
@@ -110,7 +111,8 @@ class SharedSnapshots:
         """The snapshot that has not begun yet, if requests wait for it."""
         self._last_begun = 0
         self._last_applied = 0
-        """Deltas of earlier snapshots are dropped, also when another leader sent them."""
+        """Number of the newest snapshot whose delta was applied. Deltas of earlier snapshots are
+        dropped, also when another leader sent them."""
 
     async def take(self, find_dispatcher: FindDispatcher, clock: WallClock) -> JobListSnapshot:
         """A snapshot that begins after this call; the first one after a quiet time at once."""

@@ -93,7 +93,10 @@ def _aggregate(name: str, values: Sequence[float], modes: Sequence[str]) -> Aggr
 
 
 def _skew(values: Sequence[float]) -> float:
-    """Mean distance from the average in percent: 0 is an even spread, 100 is all in one place."""
+    """Half the mean distance from the average, in percent of the average.
+
+    0 is an even spread; close to 100, nearly everything is in one place.
+    """
     average = sum(values) / len(values)
     if average == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Requests about jobs: each decodes, asks the dispatcher once, and encodes."""
+"""Requests about jobs: each handler decodes, asks the dispatcher, and encodes."""
 
 from typing import Annotated
 

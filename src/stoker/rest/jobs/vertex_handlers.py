@@ -1,4 +1,4 @@
-"""Requests about the vertices of a job: each decodes, asks the dispatcher once, and encodes."""
+"""Requests about the vertices of a job: each handler decodes, asks the dispatcher, and encodes."""
 
 from stoker.api.vertices import SubtaskAttempt, SubtaskTimes, VertexAnswer, VertexTaskManagers
 from stoker.rest.http.routing import get

@@ -35,7 +35,7 @@ _HEADERS = {
 }
 _SUCCESS = {200: "The answer", 202: "Accepted; the operation continues after the response"}
 _PER_ANSWER = (b"content-security-policy", b"cache-control")
-"""Pages and files have values of their own."""
+"""Left out of the document, so that a response may have a value of its own."""
 _BEARER = "token"
 _OPEN = "Not needed in a cluster without tokens, which admits every caller that reaches it."
 

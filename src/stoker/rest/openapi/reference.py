@@ -77,8 +77,8 @@ In the same style as Flink's.
 descending), `offset` and `limit`. With any of them, the answer also has `total`.
 
 A job list is never older than its request: every job accepted before the request is in it.
-Concurrent requests share one snapshot of the jobs. After each snapshot comes a pause of twenty
-times its duration, at most 50 ms, so that lists hardly slow submissions
+Concurrent requests share one snapshot of the jobs. Snapshots begin at intervals of twenty times
+the duration of the last one, at most 50 ms, so that lists hardly slow submissions
 ([why](../decisions/job-list-snapshots.md)).
 
 `POST /jobs` accepts the header `Idempotency-Key`: a repeated submission gets the first answer. A
@@ -89,7 +89,7 @@ client may choose the id of the job; the same id with another graph is refused w
 
 `GET /events` and `GET /jobs/{jobid}/events` are server-sent events: `cluster` when its figures
 change, `job` when a job is new or changes, `removed` when an ended job is forgotten, and `end` when
-the job has ended. Both streams end when the leader changes; connect again.
+the job has ended. Both streams may end when the leader changes; connect again.
 """
 
 

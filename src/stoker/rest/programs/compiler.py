@@ -1,7 +1,7 @@
 """`python -m stoker.rest.programs.compiler DIRECTORY`: compile an uploaded program to a job graph.
 
 Building the graph runs code of the user. It runs in this separate process, with a limit of memory
-and time, so that whatever the code does, it does not do it to a master.
+and time, so that a crash, a leak or an endless loop does not stop a master.
 """
 
 import os

@@ -75,7 +75,11 @@ async def compile_program(
     try:
         directory = Path(tempfile.mkdtemp(prefix="stoker-program-", dir=options.upload_directory))
     except OSError as error:
-        raise StorageUnavailable(f"a program cannot be unpacked: {error.strerror}") from error
+        place = options.upload_directory or tempfile.gettempdir()
+        raise StorageUnavailable(
+            f"a program cannot be loaded: no directory can be made in {place}: {error.strerror}; "
+            "correct this, or set web.upload.dir to another directory"
+        ) from error
     try:
         await programs.fetch(program, directory / program.name)
         request = CompileRequest(
@@ -114,8 +118,8 @@ async def _run(directory: Path, program: StoredProgram, seconds: float) -> None:
                 await process.wait()
         except TimeoutError:
             raise InvalidInput(
-                f"{program.name} did not describe its job within {seconds:g} s; it must not do "
-                "the work itself; otherwise raise web.program.timeout"
+                f"{program.name} did not describe its job within {seconds:g} s; do no work at the "
+                "top level of the file, or raise web.program.timeout if it needs longer"
             ) from None
         finally:
             # The program may have started processes of its own: kill the whole group.

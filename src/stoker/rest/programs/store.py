@@ -135,7 +135,7 @@ async def sweep_repeatedly(
 async def sweep(programs: ProgramStore, max_age: timedelta) -> int:
     """Remove old contents without an entry and return how many.
 
-    CorruptContent when an entry cannot be read: it might point to any of them.
+    Raise CorruptContent if an entry cannot be read: it might point to any of the contents.
     """
     # List contents before entries, so that an entry written in between is seen.
     contents = await programs.storage.modified(CONTENTS)

@@ -37,7 +37,7 @@ MAX_KEPT = 10_000
 @dataclass(frozen=True, kw_only=True)
 class OperationKey:
     kind: str
-    """savepoint, checkpoint, disposal, rescale …: an id of one kind is unknown to the others."""
+    """savepoint, savepoint disposal or checkpoint; an id of one kind is unknown to the others."""
     trigger_id: TriggerId
     job_id: JobId | None = None
 
@@ -71,7 +71,7 @@ class Operations:
         self._read = asyncio.Event()
 
     def trigger(self, key: OperationKey, work: Work) -> None:
-        """Starts the work unless this key was triggered before. Does not read the result."""
+        """Starts the work unless this key was triggered before. Does not wait for its result."""
         self._forget_old()
         if key in self._operations:
             return
