@@ -74,11 +74,12 @@ def _no_master_text() -> str:
     state = read_state(directory)
     if state is not None:
         dead = ", ".join(f"{record.name} (pid {record.pid})" for record in state.dead)
-        gone = f"{dead} died" if dead else "its masters do not answer yet"
-        return (
-            f"the local cluster in {directory} does not answer: {gone}; "
-            "start what is missing with: stoker cluster up"
+        problem = (
+            f"{dead} died; start what is missing with: stoker cluster up"
+            if dead
+            else "its masters are still starting; try again"
         )
+        return f"the local cluster in {directory} does not answer: {problem}"
     return (
         f"no master is named; name one with -m URL, ${MASTER_VARIABLE} or the option "
         "client.master, or start a local cluster with: stoker cluster up"

@@ -1,7 +1,7 @@
 """Watching a job, or its replacement by another version, until the end.
 
 Ctrl-C while a job is watched is a question to the user: cancel it, keep watching, or leave it
-running. A second Ctrl-C cancels the job without asking, and one after that ends the command.
+running. Another Ctrl-C, instead of an answer, cancels the job, and one after that ends the command.
 """
 
 import sys

@@ -21,7 +21,7 @@ from stoker.processes.local.cluster import LocalCluster
 def temporary_cluster(
     invocation: Invocation, engine: EngineKind = EngineKind.CONNECT
 ) -> Iterator[str]:
-    """Start it and yield its master's URL. It ends with this process, even if that is killed."""
+    """Start a cluster and yield its URL. It ends with this process, even if that is killed."""
     configuration = invocation.configuration(
         "rest.bind-port=0",
         f"taskmanager.spark.working-directory={Path.cwd()}",

@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.5
     "wait_seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Wait until it has left; the exit code is 1 if it is still there after this time.",
+    help="Wait until the task executor has left; the exit code is 1 if it has not after this time.",
 )
 @shared_options
 def drain(

@@ -104,7 +104,7 @@ def _report_accepted(invocation: Invocation, loaded: LoadedJob, job_id: JobId) -
 
 def _report_engine(graph: JobGraph) -> None:
     if graph.engine_reason:
-        say(f"It runs on the {engine_of(graph)} engine: {graph.engine_reason}.")
+        say(f"The job runs on the {engine_of(graph)} engine: {graph.engine_reason}.")
 
 
 def _watch(

@@ -30,7 +30,7 @@ _PROBE_SECONDS = 2.0
     metavar="SECONDS",
     default=300.0,
     show_default=True,
-    help="Wait until the masters have ended; the exit code is 1 if one answers after this time.",
+    help="Wait until the masters have ended; the exit code is 1 if one still answers afterwards.",
 )
 @shared_options
 def shutdown(invocation: Invocation, yes: bool, wait_seconds: float) -> int:

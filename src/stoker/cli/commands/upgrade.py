@@ -38,7 +38,7 @@ from stoker.core.errors import Unavailable
     cls=AliasedOption,
     aliases=("--allowNonRestoredState",),
     is_flag=True,
-    help="As with stoker run.",
+    help="Leave saved state behind that the new version has no query for.",
 )
 @job_file_options
 @shared_options

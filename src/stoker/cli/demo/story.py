@@ -175,8 +175,8 @@ def _run_ids(details: JobDetails) -> list[str]:
     return [run_id for run_id in ids if run_id]
 
 
-LONGEST = 10
-"""Number of rows that are shown."""
+MAX_ROWS = 10
+"""Number of rows of a result that are shown."""
 
 
 def processes_table(cluster: LocalCluster) -> Table:
@@ -191,12 +191,14 @@ def result_table(directory: Path, title: str, *order: str) -> Table:
     content = parquet.read_table(directory)
     keys = [(name.lstrip("-"), _direction(name)) for name in order]
     rows = content.sort_by(keys).to_pylist()
-    count = f"{len(rows)} rows" if len(rows) <= LONGEST else f"first {LONGEST} of {len(rows)} rows"
+    count = (
+        f"{len(rows)} rows" if len(rows) <= MAX_ROWS else f"first {MAX_ROWS} of {len(rows)} rows"
+    )
     table = Table(title=f"{title} ({count})", title_justify="left")
     for field in content.schema:
         number = pyarrow.types.is_floating(field.type) or pyarrow.types.is_integer(field.type)
         table.add_column(field.name, justify="right" if number else "left")
-    for row in rows[:LONGEST]:
+    for row in rows[:MAX_ROWS]:
         table.add_row(*(_cell(value) for value in row.values()))
     return table
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.building import LoadedJob
 
 Heartbeat = Callable[[], None]
-"""Called again and again while a command watches its job; cheap."""
+"""Called repeatedly while a command watches its job, so it must be cheap."""
 
 
 def attach_to_client(loaded: "LoadedJob", invocation: Invocation) -> "LoadedJob":

@@ -84,11 +84,15 @@ def demand_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add queue, priority, slots and what each slot must offer, as `demands`."""
 
     @click.option("--queue", metavar="NAME", help="Queue in which the job waits for its turn.")
-    @click.option("--priority", metavar="N", type=int, help="Higher ones go first; 0 without it.")
-    @click.option("--slots", metavar="N", type=int, help="Most slots that it uses at once.")
-    @click.option("--cores", metavar="N", type=float, help="What each of its slots must offer.")
     @click.option(
-        "--memory", metavar="SIZE", help="What each of its slots must offer, such as 2gb."
+        "--priority", metavar="N", type=int, help="Jobs of higher priority go first; by default 0."
+    )
+    @click.option("--slots", metavar="N", type=int, help="Most slots that the job uses at once.")
+    @click.option(
+        "--cores", metavar="N", type=float, help="Cores that each slot of the job must offer."
+    )
+    @click.option(
+        "--memory", metavar="SIZE", help="Memory that each slot of the job must offer, such as 2gb."
     )
     @functools.wraps(command)
     def with_demands(
@@ -175,7 +179,9 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--name", metavar="NAME", help="Name of the job, in place of the one in the file."
     )
-    @click.option("--job-id", metavar="ID", callback=_job_id, help="32 hexadecimal digits.")
+    @click.option(
+        "--job-id", metavar="ID", callback=_job_id, help="Id of the job: 32 hexadecimal digits."
+    )
     @click.option(
         "--conf",
         metavar="KEY=VALUE",
