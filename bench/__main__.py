@@ -1,4 +1,4 @@
-"""`python -m bench [CASE…]`: measures Stoker against its aims, in many cases also a reference."""
+"""`python -m bench [CASE…]`: measures Stoker against its aims and, in many cases, a reference."""
 
 import sys
 

@@ -58,7 +58,7 @@ def run() -> list[Verdict]:
 
 def _run_silently(command: list[str], **variables: str) -> None:
     # PYTHONDONTWRITEBYTECODE would prevent the compiled modules that an installation has. The
-    # benchmark's own STOKER_ variables are no options of Stoker.
+    # benchmark's own STOKER_ variables are not options of Stoker.
     environment = {
         key: value
         for key, value in os.environ.items()

@@ -33,7 +33,7 @@ def products(spark, params):
     return spark.read.json(f"{params['data']}/products.json")
 
 
-# Two sinks read it: materialized, it is computed once.
+# Two sinks need it. Because it is materialized, it is computed only once.
 @orders_batch.transform(materialized=True)
 def sales(orders, products):
     paid = orders.where(F.col("status") == "paid")

@@ -155,7 +155,7 @@ def heartbeat(job_id: JobId, seconds: float) -> RestCall[None]:
 def begin_savepoint(
     job_id: JobId, directory: str | None = None, *, cancel: bool = False
 ) -> RestCall[str]:
-    """Start it and read its trigger id. The cluster completes it without this client."""
+    """Start a savepoint and read its trigger id. The cluster completes it without this client."""
     query = {"cancel-job": str(cancel).lower()}
     if directory is not None:
         query["target-directory"] = directory
@@ -165,7 +165,10 @@ def begin_savepoint(
 def begin_stop(
     job_id: JobId, directory: str | None = None, *, limit_seconds: float | None = None
 ) -> RestCall[str]:
-    """Start it and read its trigger id. The cluster completes it without this client."""
+    """Start stopping the job with a savepoint, and read the trigger id.
+
+    The cluster completes the operation without this client.
+    """
     query = {} if directory is None else {"targetDirectory": directory}
     if limit_seconds is not None:
         query["limit-seconds"] = f"{limit_seconds:g}"
@@ -228,7 +231,7 @@ def begin_upgrade(
     *,
     settings: ReplacementSettings | None = None,
 ) -> RestCall[str]:
-    """Start it and read its trigger id. The cluster completes it without this client."""
+    """Start an upgrade and read its trigger id. The cluster completes it without this client."""
     wanted = settings or ReplacementSettings()
     query = {"allowNonRestoredState": str(wanted.allow_non_restored_state).lower()}
     body = SubmissionBody(graph, artifacts or {}, new_boundary())

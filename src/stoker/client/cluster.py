@@ -171,7 +171,7 @@ class _JobOperations(Generic[J]):
         params: Mapping[str, Any] | None = None,
         settings: ReplacementSettings | None = None,
     ) -> Steps[J]:
-        """Replace a streaming job by a new version, which continues from a savepoint of it.
+        """Replace a streaming job by a new version, which starts from a savepoint of the old one.
 
         Returns the new job once it has run for its trial window. If it fails, the old version is
         restored, and JobFailed names the job that runs. The cluster completes the upgrade even if

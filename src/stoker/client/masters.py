@@ -18,7 +18,9 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidOption, Unavailable
 
 WAIT_SECONDS_OF_MANY = 5.0
-"""The same for one of several masters. One that freezes meanwhile is not noticed earlier."""
+"""How long one of several masters may delay the answer to a status request.
+
+The client does not notice earlier that this master has frozen."""
 
 
 def parse_masters(text: str) -> tuple[str, ...]:
@@ -106,18 +108,21 @@ class Attempts:
         return float(min(whole, first * 2**self._rounds_silent))
 
     def record_silence(self, waited: float) -> float:
-        """The master did not answer. Returns seconds to wait, or raises CallTimedOut."""
+        """The master did not answer. Returns seconds to wait, or raises CallTimedOut.
+
+        Raises Unavailable instead if another master of the same round refused the call.
+        """
         return self._next(None, waited)
 
     def record_unreachable(self, reason: str) -> float:
-        """No connection was made. Returns seconds to wait, or raises Unavailable."""
+        """The connection failed or broke. Returns seconds to wait, or raises Unavailable."""
         return self._next(
             f"cannot reach a Stoker master at {self._masters}: {reason}; "
             "is it running? (stoker cluster up)"
         )
 
     def record_unavailable(self, message: str) -> float:
-        """The master knows no leader. Returns seconds to wait, or raises Unavailable."""
+        """The master answered 503 or 429. Returns seconds to wait, or raises Unavailable."""
         return self._next(message)
 
     def _next(self, refusal: str | None, waited: float = 0.0) -> float:

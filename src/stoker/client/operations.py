@@ -158,14 +158,16 @@ def replacement(
 
 
 def successor(job_id: JobId, start: RestCall[str]) -> Steps[JobId]:
-    """The job that replaced the old one; JobFailed if the old one runs on or was restored."""
+    """The job that replaced the old one; JobFailed if nothing replaced it or after a rollback."""
     trigger_id = yield from start
     state = yield from replacement(job_id, trigger_id)
     if not state.failed and not state.rolled_back:
         return state.job_id
+    what = f"job {state.old_job_id} was not replaced"
+    if state.rolled_back:
+        what += f", and its old version continues as job {state.job_id}"
     raise JobFailed(
-        f"job {state.old_job_id} was not replaced, and job {state.job_id} stands for it: "
-        f"{state.reason}",
+        f"{what}: {state.reason}",
         job_id=state.job_id,
         savepoint=state.savepoint,
     )

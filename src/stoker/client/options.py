@@ -46,7 +46,8 @@ class ClientOptions:
     )
     operation_timeout: timedelta = option(
         "client.operation-timeout",
-        "How long a client waits for a requested savepoint; the cluster completes it in any case.",
+        "How long a client waits for a savepoint or checkpoint that it has requested; the cluster "
+        "completes it in any case.",
         timedelta(hours=1),
     )
     heartbeat_interval: timedelta = option(

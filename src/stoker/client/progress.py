@@ -58,7 +58,7 @@ def part_words(part: ProgressPart) -> str:
 
 def _state_words(region: RegionDetails, attempt: AttemptDetails) -> str:
     counted = attempt.progress.tasks_total > 0 if not region.streaming else _has_batches(attempt)
-    # A count shows already that it runs.
+    # The count already shows that the region is running.
     return "" if attempt.state is ExecutionState.RUNNING and counted else _WORDS[attempt.state]
 
 

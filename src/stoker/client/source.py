@@ -19,7 +19,7 @@ def load(
     configuration: Mapping[str, str] | None = None,
     demands: "DemandOverrides | None" = None,
 ) -> "LoadedJob":
-    """Relative paths of files to read and write belong to the working directory."""
+    """Relative paths of files to read and write start at the working directory."""
     from stoker.pipeline.drafts import JobSettings  # noqa: PLC0415
     from stoker.pipeline.load import load_job  # noqa: PLC0415
 

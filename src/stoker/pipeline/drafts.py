@@ -72,7 +72,7 @@ class JobDraft:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSettings:
-    """What the submitter of a job sets, beside the file or the object itself."""
+    """What the submitter of a job sets, in addition to the file or the object itself."""
 
     name: str | None = None
     job_id: JobId | None = None

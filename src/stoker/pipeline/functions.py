@@ -25,7 +25,7 @@ from stoker.pipeline.drafts import UserFunction
 from stoker.pipeline.local_modules import imported_packages, local_modules, root_of
 
 cloudpickle: Any = pyspark.cloudpickle
-"""The copy that PySpark ships: the task executor unpickles with the same. It has no types."""
+"""The copy that PySpark ships, with which the task executor unpickles. It has no type hints."""
 
 _REGISTRY_LOCK = threading.RLock()
 """Reentrant, because an object that is being pickled may build a pipeline itself."""
@@ -179,7 +179,7 @@ def _culprit(function: UserFunction) -> tuple[list[str], Any] | None:
     while waiting:
         route, current = waiting.pop()
         for name, value in _captured(current):
-            if id(value) in seen or _travels(value):
+            if id(value) in seen or _is_picklable(value):
                 continue
             seen.add(id(value))
             if isinstance(value, FunctionType):
@@ -189,7 +189,7 @@ def _culprit(function: UserFunction) -> tuple[list[str], Any] | None:
     return None
 
 
-def _travels(value: Any) -> bool:
+def _is_picklable(value: Any) -> bool:
     try:
         cloudpickle.dumps(value)
     except Exception:  # the user's objects decide what is raised here, too

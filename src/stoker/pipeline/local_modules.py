@@ -22,7 +22,7 @@ def file_of(module: ModuleType) -> Path | None:
 
 
 def is_installed(file: Path) -> bool:
-    """True for a file of Python or of an installed package: a task executor has it, too."""
+    """True for a file of Python itself or of an installed package: a task executor has it, too."""
     return not _INSTALLED_PARTS.isdisjoint(file.parts) or _standard_library() in file.parents
 
 

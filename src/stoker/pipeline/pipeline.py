@@ -143,11 +143,11 @@ class Pipeline:
         ```
 
         As a decorator, the vertex is called `name`, or else as the function. The function returns
-        a DataFrame. It takes `spark`, `params`, both or neither; a parameter with a default is its
-        own.
+        a DataFrame. It takes `spark`, `params`, both or neither; a parameter with a default keeps
+        that value.
 
         - `format`: a format of Spark, such as `"parquet"`, `"csv"`, `"kafka"`.
-        - `path`: file or directory to read; a relative one belongs to the directory in which the
+        - `path`: file or directory to read; a relative one starts at the directory in which the
           job is submitted.
         - `schema`: columns as in `"id LONG, at TIMESTAMP"`.
         - `table`: name of a table, in place of a path.
@@ -212,7 +212,7 @@ class Pipeline:
 
         As a decorator, the vertex is called `name`, or else as the function. Each parameter of the
         function names a vertex that it reads, except for `spark` and `params`; a parameter with a
-        default is its own.
+        default keeps that value.
 
         - `sql`: a query that reads vertices as tables.
         - `inputs`: names of the vertices that the query reads; None means that they are found in
@@ -288,7 +288,7 @@ class Pipeline:
 
         - `input`: name of the source or transform to write.
         - `format`: a format of Spark; `"parquet"` if only `table` is given.
-        - `path`: file or directory to write; a relative one belongs to the directory in which the
+        - `path`: file or directory to write; a relative one starts at the directory in which the
           job is submitted.
         - `table`: name of a table, in place of a path.
         - `mode`: `"append"`, `"overwrite"`, `"ignore"` or `"errorifexists"` for a batch;
@@ -341,7 +341,8 @@ class Pipeline:
         ).graph
 
     def draft(self) -> JobDraft:
-        # No docstring: the Python reference has what users call, and tells it by its docstring.
+        # No docstring: the Python reference lists every method that has one, and users do not call
+        # this one.
         return JobDraft(
             name=self.name,
             vertices=tuple(self._vertices.values()),

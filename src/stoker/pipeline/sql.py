@@ -232,7 +232,7 @@ def tables_read(query: str) -> list[str]:
         before = code[index - 1] if index else None
         after = code[index + 1].text if index + 1 < len(code) else ""
         if _step(scopes, token, before) and after not in {".", "("}:
-            name = _plain(token)
+            name = _unquoted(token)
             if name.lower() not in defined:
                 found[name] = None
     return list(found)
@@ -267,13 +267,13 @@ def _defined_by_with(code: list[SqlToken]) -> set[str]:
     if not any(token.word == "WITH" for token in code):
         return set()
     return {
-        _plain(token).lower()
+        _unquoted(token).lower()
         for token, following, opening in zip(code, code[1:], code[2:], strict=False)
         if token.kind in {Kind.WORD, Kind.NAME} and following.word == "AS" and opening.text == "("
     }
 
 
-def _plain(token: SqlToken) -> str:
+def _unquoted(token: SqlToken) -> str:
     if token.kind is Kind.NAME:
         return token.text[1:-1].replace("``", "`")
     return token.text
