@@ -15,7 +15,7 @@ _HOMES = {
     "connect": "stoker.client.connect",
     "connect_async": "stoker.client.connect",
 }
-"""Loaded on first use, so that `stoker list` does not pay for the authoring API."""
+"""Module of each public name, imported on first use: `stoker list` needs no authoring API."""
 
 
 def __getattr__(name: str) -> Any:

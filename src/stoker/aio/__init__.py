@@ -1,1 +1,1 @@
-"""Tools for asyncio that all parts share: scopes, the latest value, retry, clock, threads."""
+"""Tools for asyncio that all parts share: scopes, latest values, races, retries and more."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TellFailure = Callable[[Exception, timedelta], None]
-"""Called after each failed attempt with the error and the delay until the next attempt."""
+"""Called before each retry, with the error of the last attempt and the delay until the next."""
 
 
 @dataclass(frozen=True, kw_only=True)

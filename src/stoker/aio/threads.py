@@ -19,7 +19,7 @@ class BlockingThread:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # Threads of a pool are no daemons: at exit the interpreter waits for the call in progress.
+        # Threads of a pool are not daemons: at exit the interpreter waits for the call in progress.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._closed = False
 

@@ -56,7 +56,7 @@ class RestoredFrom(Value):
     at: Millis
     kind: CheckpointKind = CheckpointKind.SAVEPOINT
     batches: dict[str, int] = {}
-    """Region to the last batch that it contains."""
+    """The last batch that the savepoint or checkpoint contains, by region."""
 
 
 class CheckpointCounts(Value):

@@ -1,4 +1,4 @@
-"""A job graph as it is shown: as a tree for people, vertex by vertex in a line, and as JSON."""
+"""Descriptions of a job graph: a tree for people, a line for each vertex, and JSON."""
 
 import shlex
 from collections.abc import Iterator, Mapping

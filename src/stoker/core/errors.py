@@ -27,7 +27,7 @@ StokerError
 │   ├── EndpointNotStarted
 │   ├── CoordinatorUnavailable       the write was certainly not applied
 │   ├── ConnectionLost               the outcome of a coordinator write is unknown
-│   └── StorageUnavailable           what cannot be made durable is not acknowledged
+│   └── StorageUnavailable           the shared storage cannot be read or written
 ├── CallTimedOut                504
 ├── Fenced                      409
 │   ├── FencingTokenMismatch
@@ -38,7 +38,7 @@ StokerError
 ├── HandshakeFailed             500  protocol version or gateway mismatch
 ├── RemoteError                 500  an exception of the other process that is not one of these
 ├── StartupFailed               500  port in use, no Java, bad directory
-└── JobFailed                   500  a job that was waited for did not finish
+└── JobFailed                   500  a job that the caller waited for did not succeed
 """
 
 from typing import Any, ClassVar

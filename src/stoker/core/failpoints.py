@@ -71,7 +71,7 @@ RUNNER_FAILPOINTS: Final = frozenset(
         "lease.before-killing",
     }
 )
-"""Reached only where Spark writes: in the runner of a real engine."""
+"""Reached only in processes of a real engine: runners, classic drivers and watchdogs."""
 
 REST_FAILPOINTS: Final = frozenset(
     {"programs.before-entry", "programs.after-removing-entry", "programs.before-sweeping"}

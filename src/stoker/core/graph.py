@@ -20,7 +20,11 @@ class JobType(StrEnum):
 
 
 class Environment(Value):
-    """Versions where the job was written. A runner with other versions refuses its functions."""
+    """Versions where the job was written.
+
+    A runner with another Python, or another major version of a library, refuses to load the
+    functions.
+    """
 
     python: str
     """major.minor: pickled code loads only in the same one."""

@@ -13,7 +13,7 @@ RegionId = NewType("RegionId", str)
 AttemptId = NewType("AttemptId", str)
 AllocationId = NewType("AllocationId", str)
 SessionId = NewType("SessionId", str)
-"""New for every grant of leadership; half of a fencing token."""
+"""New for each component and grant of leadership; half of a fencing token."""
 ResourceId = NewType("ResourceId", str)
 """Names a process (master or task executor). A configured one survives a restart."""
 InstanceId = NewType("InstanceId", str)

@@ -17,25 +17,39 @@ RESTART_TYPE = f"{RESTART_PREFIX}.type"
 _NO_RESTART = ("off", "disable")
 
 
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("write a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("write a number") from None
+
+
 def _seconds(text: str) -> float:
     return read_duration(text).total_seconds()
 
 
 _RESTART_FIELDS: dict[str, dict[str, tuple[str, Callable[[str], Any]]]] = {
     "none": {},
-    "fixed-delay": {"attempts": ("attempts", int), "delay": ("delay_seconds", _seconds)},
+    "fixed-delay": {"attempts": ("attempts", _whole_number), "delay": ("delay_seconds", _seconds)},
     "failure-rate": {
-        "max-failures-per-interval": ("max_failures", int),
+        "max-failures-per-interval": ("max_failures", _whole_number),
         "failure-rate-interval": ("interval_seconds", _seconds),
         "delay": ("delay_seconds", _seconds),
     },
     "exponential-delay": {
         "initial-backoff": ("delay_seconds", _seconds),
         "max-backoff": ("max_delay_seconds", _seconds),
-        "backoff-multiplier": ("multiplier", float),
-        "jitter-factor": ("jitter", float),
+        "backoff-multiplier": ("multiplier", _number),
+        "jitter-factor": ("jitter", _number),
         "reset-backoff-threshold": ("reset_after_seconds", _seconds),
-        "attempts-before-reset-backoff": ("attempts_before_reset", int),
+        "attempts-before-reset-backoff": ("attempts_before_reset", _whole_number),
     },
 }
 RESTART_STRATEGIES = tuple(_RESTART_FIELDS)
@@ -73,9 +87,18 @@ def parse_overrides(text: str) -> dict[str, int]:
     for pair in filter(None, (part.strip() for part in text.split(","))):
         vertex, colon, number = pair.rpartition(":")
         if not (vertex and colon and number.strip().isdigit() and int(number) > 0):
-            raise ValueError(f"'{pair}' is not vertex:number")
+            raise ValueError(f"{PARALLELISM_OVERRIDES}: '{pair}' is not vertex:number")
         overrides[vertex.strip()] = int(number)
     return overrides
+
+
+def check_default_parallelism(configuration: Mapping[str, str]) -> None:
+    """Raise ValueError unless the default parallelism is absent or a whole number."""
+    text = configuration.get(DEFAULT_PARALLELISM, "1")
+    try:
+        _whole_number(text)
+    except ValueError as error:
+        raise ValueError(f"{DEFAULT_PARALLELISM} is '{text}': {error}") from error
 
 
 def with_cluster_overrides(
@@ -91,7 +114,7 @@ def with_cluster_overrides(
 
 
 def shuffle_partitions(configuration: Mapping[str, str], vertices: Iterable[str]) -> int | None:
-    """The number for a region with these vertices, its end last; None: Spark's default.
+    """Shuffle partitions of a region with these vertices, its end last; None: Spark's default.
 
     Spark plans a region as one query, with one number for all its shuffles. So the override of the
     vertex nearest to the end of the region counts.

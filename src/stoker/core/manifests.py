@@ -13,7 +13,7 @@ class ResultFile(Value):
     """Path relative to the directory of the result, with `/` as separator."""
     size: int
     checksum: str | None = None
-    """CRC-32 in hexadecimal; None if the content is not read back."""
+    """CRC-32 in hexadecimal; None for the output of a sink, which no region reads."""
     rows: int | None = None
 
 

@@ -85,7 +85,7 @@ def _inputs_first(starts: Iterable[str], inputs: Callable[[str], Iterable[str]])
 
 
 def slots_wanted(graph: JobGraph) -> int:
-    """The most slots that the job ever uses at once: what it can use, up to its own limit."""
+    """The most slots that the job can use at once, within the limit that it sets itself."""
     wanted = _widest(regions_of(graph))
     return wanted if graph.slots is None else min(wanted, graph.slots)
 
@@ -146,6 +146,7 @@ def _swap(
     came_from: Mapping[RegionId, RegionId],
     matched: dict[RegionId, RegionId],
 ) -> None:
+    """Flip the augmenting path from `start` to `free`: each region on it gets the next partner."""
     partner = free
     while True:
         region = came_from[partner]

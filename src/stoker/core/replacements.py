@@ -34,7 +34,7 @@ class ReplacementPhase(StrEnum):
     ROLLED_BACK = "ROLLED_BACK"
     """The old version continues, under another id."""
     FAILED = "FAILED"
-    """Nothing was replaced; `reason` says what became of the job."""
+    """The replacement failed without a rollback; `reason` says what became of the job."""
 
     @property
     def over(self) -> bool:
@@ -86,7 +86,8 @@ class Replacement(Value):
     savepoint: str | None = None
     """The savepoint that stopped the old version."""
     origin: str | None = None
-    """The savepoint that the version being started restores, if it is another one."""
+    """What the version to be started restores instead of `savepoint`: its repartitioned copy, or
+    the retained checkpoint of the new version."""
     reason: str = ""
     """Why the new version does not run, or no longer runs."""
 
@@ -96,7 +97,7 @@ class Replacement(Value):
 
     @property
     def running_id(self) -> JobId:
-        """Id of the version that runs, or ran last."""
+        """Id of the version that stands for the job; until a replacement is over, the old one."""
         if self.phase is ReplacementPhase.ROLLED_BACK:
             return self.back_id
         if self.phase is ReplacementPhase.DONE:

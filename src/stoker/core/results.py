@@ -89,7 +89,7 @@ class AttemptOutcome(Value):
     failure: Failure | None = None
     progress: Progress = Progress()
     number: int | None = None
-    """Number of the attempt within its region; None in records of release 0.1."""
+    """Number of the attempt within its region; None in older records."""
     task_executor: ResourceId | None = None
 
 

@@ -110,7 +110,7 @@ EXECUTION_TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
     ExecutionState.SCHEDULED: frozenset(
         {ExecutionState.DEPLOYING, ExecutionState.CANCELED, ExecutionState.FAILED}
     ),
-    # A previous leader deployed it; its task executor is asked what became of it.
+    # A previous leader deployed the attempt; its task executor is asked what became of it.
     ExecutionState.RECONCILING: frozenset(
         {
             ExecutionState.INITIALIZING,

@@ -45,10 +45,11 @@ def decode_value(content: bytes, kind: type[T], where: str) -> T:
 
 
 class FencingToken(Value, order=False):
-    """Proof of leadership that a leader sends with each call.
+    """Identifies the leadership of one component under one grant.
 
-    A receiver remembers the highest epoch it has seen. It refuses a lower one, adopts a higher one,
-    and within the same epoch accepts only the same session.
+    A caller sends the token of the leader that it means to reach, or its own as proof that it
+    leads. A fenced endpoint accepts only its own token. A task executor remembers the last token of
+    each job's master: it refuses a lower epoch and adopts a higher one.
     """
 
     epoch: int

@@ -95,11 +95,11 @@ class Coordinator(Protocol):
     may name a part below which there is nothing. Values have at most 512 KiB (TooLarge). A key
     that breaks these rules is refused with InvalidInput.
 
-    Every method may raise CoordinatorUnavailable (surely not applied; always when SUSPENDED) and
-    SessionExpired (after LOST; surely not applied). `commit` may also raise ConnectionLost: its
-    outcome is unknown, so `sync` after reconnecting and read back what is there. The outcome of a
-    `commit` that is cancelled on the way is unknown too. No call takes much longer than a session
-    timeout.
+    Every read and write may raise CoordinatorUnavailable (surely not applied; always when
+    SUSPENDED) and SessionExpired (after LOST; surely not applied). `commit` may also raise
+    ConnectionLost: its outcome is unknown, so `sync` after reconnecting and read back what is
+    there. The outcome of a `commit` that is cancelled on the way is unknown too. No call takes
+    much longer than a session timeout.
 
     An *auto-renewing* coordinator opens a new session when one ends. It is SUSPENDED in between,
     and LOST only when closed; its `session` changes. It is for users without ephemeral keys, which
@@ -128,8 +128,8 @@ class Coordinator(Protocol):
     def tolerates_suspension(self) -> bool:
         """Whether a leadership, and the knowledge of a leader, survives SUSPENDED.
 
-        Never for longer than a session timeout after the last contact: only until then can no
-        other process lead.
+        It survives for at most a session timeout after the last contact: from then on, another
+        process may lead.
         """
         ...
 

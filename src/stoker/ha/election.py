@@ -157,8 +157,8 @@ class LeaderElection:
         except (Fenced, Unavailable, SessionExpired) as error:
             if grant.is_valid and self._coordinator.state is ConnectionState.CONNECTED:
                 raise
-            # Its last write failed because the leadership had just ended, or it cannot continue
-            # without the contact whose loss was tolerated.
+            # The component's last write failed because the leadership had just ended, or the
+            # component cannot continue without the contact whose loss was tolerated.
             grant.revoke()
             log.info("%s stopped leading: %s", component, error)
         finally:

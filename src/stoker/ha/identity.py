@@ -1,7 +1,7 @@
 """Whether a coordinator and a storage belong to the same cluster.
 
 The sweep deletes content in the storage that no record at the coordinator points to. If a wrong
-option joined the storage of one cluster with the coordinator of another, it would delete
+option joined the storage of one cluster with the coordinator of another, the sweep would delete
 everything. So both carry the same identity, and the sweep runs only where they agree.
 """
 
@@ -18,7 +18,7 @@ FILE: Final = "cluster-id"
 
 
 async def bind_to_same_cluster(leadership: Leadership, storage: Storage, ids: Ids) -> bool:
-    """Bind both to each other when they are used together for the first time, else compare them."""
+    """Whether both belong to one cluster; binds a storage that has no identity yet."""
     identity = await _identity(leadership, ids)
     try:
         await storage.create(FILE, identity)

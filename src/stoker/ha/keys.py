@@ -12,10 +12,10 @@ EPOCH: Final = "epoch"
 """The version of this record is the epoch. It is never deleted: versions would start again at 0."""
 
 CLUSTER: Final = "cluster"
-"""The identity of the cluster, which its storage has too. Never deleted."""
+"""The identity of the cluster; its storage has the same one. Never deleted."""
 
 SHUTDOWN: Final = "shutdown"
-"""The last shutdown of the cluster; stays until the next one."""
+"""The last shutdown of the cluster; once completed, its record stays until the next one."""
 
 JOBS: Final = "jobs"
 RESULTS: Final = "results"

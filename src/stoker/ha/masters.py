@@ -1,8 +1,8 @@
 """The directory of masters: each master keeps an ephemeral key with its address.
 
 A task executor needs the addresses most when the coordinator is out of reach: then it asks the
-masters directly whether its job is still led (the failsafe of the leases). So the list that was
-read last is kept while contact is lost.
+masters directly whether its attempts may continue (the failsafe of the leases). So the list that
+was read last is kept while contact is lost.
 """
 
 import asyncio

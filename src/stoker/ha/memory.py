@@ -55,7 +55,7 @@ class MemoryCoordination:
     """The state that all sessions share, with methods that cause faults.
 
     A suspended session ends after `session_timeout` seconds of loop time, if given; its client
-    learns of that when it is resumed, as over a real network. A auto-renewing one then begins
+    learns of that when it is resumed, as over a real network. An auto-renewing client then begins
     another session.
     """
 
@@ -94,7 +94,7 @@ class MemoryCoordination:
         session.reconnect()
 
     def lose_next_commit(self, session: "MemoryCoordinator", loss: Loss) -> None:
-        """Make its next commit raise ConnectionLost, and suspend the session until resumed."""
+        """Make the next commit of the session raise ConnectionLost and suspend it until resumed."""
         session.next_loss = loss
 
     def delay_reads(self, session: "MemoryCoordinator") -> None:
@@ -105,7 +105,7 @@ class MemoryCoordination:
         """Cancel all pending faults of the session and let it see the current state."""
         session.next_loss = None
         session.reconnect()
-        session.flush_log()
+        session.catch_up()
 
     def is_live(self, session: str) -> bool:
         return session in self._sessions
@@ -219,12 +219,12 @@ class MemoryCoordinator:
         versions = self._coordination.apply(ops, self._session)
         if loss is Loss.AFTER_APPLYING:
             self._lose_connection()
-        self.flush_log()
+        self.catch_up()
         return versions
 
     async def sync(self) -> None:
         await self._turn()
-        self.flush_log()
+        self.catch_up()
 
     async def close(self) -> None:
         await asyncio.sleep(0)
@@ -273,7 +273,8 @@ class MemoryCoordinator:
                 }
             )
 
-    def flush_log(self) -> None:
+    def catch_up(self) -> None:
+        """Let the session see the current state, and fire the watches that it changes."""
         self.stale_tree = None
         tree = self._coordination.tree()
         self._watches.settle(

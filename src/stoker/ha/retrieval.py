@@ -1,8 +1,8 @@
 """Leader retrieval: who leads a component now, and every change of that.
 
-A leader publishes its address under an ephemeral key. While contact with the coordinator is lost
-nobody can tell whether that leader still leads, so it counts as unknown; unless the coordinator
-tolerates suspension: then it stays known until its session, or this one, may have ended.
+A leader publishes its address under an ephemeral key. While contact with the coordinator is lost,
+nobody can tell whether that leader still leads, so the leader counts as unknown. If the coordinator
+tolerates suspension, the leader stays known for a session timeout after the last contact.
 """
 
 import asyncio
@@ -45,8 +45,8 @@ class LeaderRetrieval:
     async def leaders(self) -> AsyncIterator[LeaderAddress | None]:
         """The leader known now, then each change; None while there is no leader.
 
-        A slow reader may miss changes in between. After contact with the coordinator was lost,
-        the leader is reported again, even if it is the same.
+        A slow reader may miss changes in between. A leader that was unknown while contact with the
+        coordinator was lost is reported again, even if it is the same.
         """
         observed = self._observed.value
         while True:
@@ -63,7 +63,7 @@ class LeaderRetrieval:
         return (await self._observed.wait_until(lambda latest: latest.leader != known)).leader
 
     async def run(self) -> None:
-        """Follow until the coordinator's session is over; nobody leads after that."""
+        """Follow until the coordinator's session is over; after that, no leader is known."""
         try:
             await follow(
                 self._coordinator,
@@ -99,7 +99,7 @@ class LeaderRetrieval:
         try:
             return decode_record(value, LeaderAddress, keys.leader(self.component))
         except CorruptContent as error:
-            log.warning("%s; until its leader publishes again, there is none", error)
+            log.warning("%s; no leader is known until it publishes again", error)
             return None
 
     def _set_leader(self, leader: LeaderAddress | None) -> None:

@@ -32,7 +32,7 @@ def watch_keys_changed_by(key: str) -> Iterator[WatchKey]:
 
 @dataclass(frozen=True)
 class WatchedState:
-    """The state of a watch key; a watch fires when its identity has changed."""
+    """The state of a watch key; a watch fires when the `identity` has changed."""
 
     identity: tuple[object, ...]
     owners: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class Watches:
         """How many watches were left after the last pass over all of them."""
 
     def add(self, watch_key: WatchKey, seen: WatchedState, watch: Watch) -> None:
-        # Not at each call: with thousands of jobs that would take longer than everything else.
+        # Not at each call: with thousands of jobs, the pass would take longer than everything else.
         if self._size >= 2 * self._wanted + _FEW:
             self._drop_unwanted()
         self._added += 1
@@ -109,11 +109,11 @@ class Watches:
             self._keep_the_waiting(watch_key)
 
     def fire_all(self) -> None:
-        has_fired = [entry for entries in self._set.values() for entry in entries]
+        due = [entry for entries in self._set.values() for entry in entries]
         self._set = {}
         self._owners.clear()
         self._size = self._wanted = 0
-        for entry in sorted(has_fired, key=lambda each: each.number):
+        for entry in sorted(due, key=lambda each: each.number):
             _fire(entry)
 
     def _drop_unwanted(self) -> None:

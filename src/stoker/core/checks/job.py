@@ -12,9 +12,9 @@ from stoker.core.faults import Fault, did_you_mean
 from stoker.core.graph import GRAPH_VERSION, EngineKind, JobGraph, RestartPolicy, engine_of
 from stoker.core.ids import is_hex_id
 from stoker.core.job_options import (
-    DEFAULT_PARALLELISM,
     PARALLELISM_OVERRIDES,
     RESTART_STRATEGIES,
+    check_default_parallelism,
     parse_overrides,
     policy_by_keys,
 )
@@ -125,7 +125,7 @@ def _key_faults(graph: JobGraph) -> Iterator[Fault]:
         if (policy := policy_by_keys(graph.configuration)) is not None:
             yield from restart_faults(policy)
         overrides = parse_overrides(graph.configuration.get(PARALLELISM_OVERRIDES, ""))
-        int(graph.configuration.get(DEFAULT_PARALLELISM, "1"))
+        check_default_parallelism(graph.configuration)
     except ValueError as error:
         yield Fault("configuration", str(error), "correct the value")
         return
@@ -211,7 +211,9 @@ def _resource_faults(graph: JobGraph) -> Iterator[Fault]:
         yield Fault("slots", f"it is {graph.slots}", "use a number of at least 1, or leave it out")
     cores, memory = graph.profile.cores, graph.profile.memory_bytes
     if not math.isfinite(cores) or cores < 0 or memory < 0:
-        yield Fault("resources", "cores or memory are negative", "use numbers of at least 0")
+        yield Fault(
+            "resources", "cores or memory are negative or not finite", "use numbers of at least 0"
+        )
 
 
 def together_faults(graph: JobGraph) -> Iterator[Fault]:

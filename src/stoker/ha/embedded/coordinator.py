@@ -1,8 +1,9 @@
 """The coordinator of one machine: SQLite for the records, file locks for liveness.
 
 A process that dies is noticed within two polls by those who watch its keys. A process that is
-frozen keeps its lock; on a single machine its owner has to notice that. The directory must be on a
-local disk, because locks and shared memory are not reliable on network file systems.
+frozen keeps its lock, and so its session: the person who runs the machine has to notice that. The
+directory must be on a local disk, because locks and shared memory are not reliable on network file
+systems.
 """
 
 import asyncio
@@ -179,7 +180,7 @@ class EmbeddedCoordinator:
         self._watches.fire_all()
 
     def _observe(self) -> None:
-        """SessionPoll for changes, but only while somebody waits for one."""
+        """Poll for changes, but only while somebody waits for one."""
         if self.state is ConnectionState.LOST:
             self._watches.fire_all()
         elif self._observer is None or self._observer.done():

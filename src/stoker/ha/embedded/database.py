@@ -18,7 +18,7 @@ _PRIMARY_CODE = 0xFF
 class Database:
     """All methods block, and belong to one thread. They raise CoordinatorUnavailable.
 
-    A read-only database needs a prepared file, and fails at once where others would wait.
+    A read-only database needs a prepared file, and fails at once instead of waiting for a lock.
     """
 
     def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
@@ -49,7 +49,7 @@ class Database:
         with self.exclusively(), self._translated("prepared"):
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version == 0:
-                # Ids are never reused, so that a key that is created again can be told from before.
+                # Ids are never reused: by its id, a key that is created again differs from before.
                 self._connection.execute(
                     "CREATE TABLE record (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL "
                     "UNIQUE, value BLOB NOT NULL, version INTEGER NOT NULL, owner TEXT)"

@@ -106,7 +106,7 @@ class HeldSession:
             return os.path.samestat(there, os.fstat(self._descriptor))
 
     def end(self) -> None:
-        """Idempotent."""
+        """Remove the file and release the lock. Idempotent."""
         if self._descriptor is None:
             return
         try:

@@ -99,7 +99,7 @@ class CancellationStore:
             return CancellationRecord(job_id=job_id, wish=JobRequest.CANCEL, at=0, nonce="")
 
     async def remove(self, job_id: JobId) -> None:
-        """Idempotent."""
+        """Remove the request. Idempotent."""
         key = keys.cancellation(job_id)
         found = await self._coordinator.read(key)
         if found is None:

@@ -20,9 +20,9 @@ async def commit_or_read_back(
 ) -> None:
     """Commit fenced, and find out the outcome before returning or raising.
 
-    Only ConnectionLost means that the outcome is still unknown: the session ended before the key
-    could be read back. Content that the write may point to must not be deleted then. The caller
-    sets the deadline.
+    Only ConnectionLost means that the outcome is still unknown, because the key could not be read
+    back, for example because the session ended. Content that the write may point to must not be
+    deleted then. The caller sets the deadline.
     """
     try:
         await leadership.commit(ops)

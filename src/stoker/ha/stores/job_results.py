@@ -42,7 +42,7 @@ MAX_TEXT_IN_RECORD = 16 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadableJob:
-    """A job or a result that has a record which cannot be used. It is kept and shown to users."""
+    """A job or a result whose record or content cannot be read. It is kept and shown to users."""
 
     job_id: JobId
     reason: str
@@ -64,7 +64,7 @@ class ResultRecord(StoredRecord, frozen=True, kw_only=True):
 
 
 class _AcceptedJob(StoredRecord, frozen=True, kw_only=True):
-    """The part of a job's record that outlives it."""
+    """The part of a job's record that the job's result keeps."""
 
     digest: str | None = None
     idempotency_key: str | None = None
@@ -155,7 +155,7 @@ class JobResultStore:
         return [record for record in records if isinstance(record, ResultRecord) and record.dirty]
 
     async def details(self, job_id: JobId) -> JobDetails:
-        """The details at the end. JobNotFound, or NotFound when the content is lost."""
+        """The details at the job's end. JobNotFound without a result, NotFound if they are lost."""
         record = await self.get(job_id)
         if record is None:
             raise JobNotFound(job_id)

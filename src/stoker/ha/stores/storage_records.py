@@ -1,8 +1,8 @@
 """Records that live in the storage alone, and are created once: outcomes and publications.
 
-A task executor writes them, also while no master leads, so no leadership can fence them. Instead
-they are decided by creation: of all that try, exactly one creates the file, and every other reads
-what the first one has written.
+Task executors write outcomes, and the processes of their tasks write publications, also while no
+master leads. So no leadership can fence them, and creation decides instead: of all processes that
+try, exactly one creates the file, and every other reads what the first one has written.
 """
 
 from stoker.core.errors import KeyExists, NotFound

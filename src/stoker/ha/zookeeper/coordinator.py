@@ -186,7 +186,9 @@ class ZooKeeperCoordinator:
                 # Only `exists` sets a watch on a node that does not exist.
                 if await link.call(lambda client: client.exists_async(path, watcher)) is None:
                     return absent
-        raise CoordinatorUnavailable(f"{what}: it is created and deleted too often; try again")
+        raise CoordinatorUnavailable(
+            f"{what} failed: the key is created and deleted too often; try again"
+        )
 
     async def _write(self, link: Link, ops: Sequence[Op]) -> list[Any]:
         asked = asyncio.get_running_loop().time()

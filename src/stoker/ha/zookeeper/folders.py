@@ -49,12 +49,13 @@ class Folders:
         """
         if not any(isinstance(op, Create) for op in ops):
             return
-        # Only these operations change which keys exist, and hardly ever is a place wrong.
+        # Check first what changes which keys exist: that is cheap, and a place is rarely wrong.
         changes = [op for op in ops if isinstance(op, Create | Delete)]
         try:
             _check_places(changes, await self._take_snapshot(changes))
         except InvalidInput:
-            # The read may have been old, or the servers would refuse an earlier operation.
+            # Check exactly: the read may have been old, or the servers may refuse an earlier
+            # operation for another reason.
             await self._link.call(lambda client: client.sync_async(self._paths.root))
             _check_places(ops, await self._take_snapshot(ops, whole=True))
 
@@ -67,7 +68,7 @@ class Folders:
         await self._make(sorted(wanted, key=len))
 
     def prune(self, ops: Sequence[Op]) -> None:
-        """Remove empty inner folders of deleted keys. The outermost ones are needed again."""
+        """Remove empty folders of deleted keys, but not the outermost: these are needed again."""
         for op in ops:
             if isinstance(op, Delete):
                 for folder in reversed(self._paths.folders_above(op.key)[1:]):

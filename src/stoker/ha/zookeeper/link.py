@@ -55,7 +55,10 @@ _STATES: Final = {
 
 
 class Link:
-    """Created by `open`. Only methods that begin with `_thread_` run in kazoo's threads."""
+    """Created by `open`.
+
+    Only methods that begin with `_thread_`, and `connect_once`, run in kazoo's threads.
+    """
 
     def __init__(
         self,
@@ -203,8 +206,11 @@ class Link:
         self._client.close()
 
     def _keep_to_one_session(self, connection: Any) -> None:
-        """Wraps the one place that begins sessions: kazoo has no setting for it, nor does it tell
-        for how long the servers granted it."""
+        """Wrap the one place where kazoo begins sessions.
+
+        kazoo has no setting that forbids a second session, and does not tell which session timeout
+        the servers granted.
+        """
         connect = connection._connect
 
         def connect_once(*address: Any) -> tuple[float, float]:

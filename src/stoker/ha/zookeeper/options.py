@@ -31,15 +31,15 @@ class ZooKeeperOptions:
     )
     tolerates_suspension: bool = option(
         f"{_PREFIX}.tolerate-suspended-connections",
-        "Whether a leader that has lost contact leads on, without writing, until its session may "
-        "have ended; by default it stops at once.",
+        "Whether a leader that has lost contact continues to lead, without writing, until its "
+        "session may have ended; by default it stops at once.",
         False,
     )
     acl: AccessControl = option(
         f"{_PREFIX}.acl",
-        "Who may use what is written: open (everybody), or creator (those who authenticate as the "
-        "writer did; needs auth or sasl.mechanism). It also holds for nodes above the root that a "
-        "process has to make.",
+        "Who may read and change the records: open (everybody), or creator (those who authenticate "
+        "as the writer did; needs auth or sasl.mechanism). It also holds for nodes above the root "
+        "that a process has to make.",
         AccessControl.OPEN,
     )
     auth: tuple[str, ...] = option(
@@ -60,14 +60,16 @@ class ZooKeeperOptions:
         f"{_PREFIX}.sasl.password", "Password, for DIGEST-MD5.", None, secret=True
     )
     sasl_principal: str | None = option(
-        f"{_PREFIX}.sasl.principal", "Principal, for GSSAPI; unset: of the ticket cache.", None
+        f"{_PREFIX}.sasl.principal", "Principal, for GSSAPI; unset: that of the ticket cache.", None
     )
     sasl_service: str = option(
         f"{_PREFIX}.sasl.service", "Name of the servers' Kerberos service.", "zookeeper"
     )
-    tls: bool = option(f"{_PREFIX}.tls.enabled", "Connect by TLS.", False)
+    tls: bool = option(f"{_PREFIX}.tls.enabled", "Whether to connect over TLS.", False)
     tls_authorities: str | None = option(
-        f"{_PREFIX}.tls.ca-file", "Certificates of those who may vouch for a server.", None
+        f"{_PREFIX}.tls.ca-file",
+        "Certificates of the authorities that sign the servers' certificates, as PEM.",
+        None,
     )
     tls_certificate: str | None = option(
         f"{_PREFIX}.tls.certificate-file", "Certificate to show to the servers.", None
