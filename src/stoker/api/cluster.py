@@ -67,7 +67,7 @@ class TaskManagerHardware(Camel, frozen=True, kw_only=True):
 
 
 class TaskManagerMemory(Camel, frozen=True, kw_only=True):
-    """Bytes."""
+    """Memory in bytes."""
 
     framework_heap: int = 0
     task_heap: int = 0

@@ -77,14 +77,14 @@ class ReplacementState(Dashed, frozen=True, kw_only=True):
     kind: str
     phase: ReplacementPhase
     job_id: JobId
-    """The job that runs now in place of the old one, or will when the replacement is done."""
+    """The job that stands for the old one; until the replacement is over, the old one itself."""
     old_job_id: JobId
     new_job_id: JobId
     rolled_back: bool = False
     savepoint: str | None = None
     """Savepoint with which the old version was stopped."""
     origin: str | None = None
-    """Checkpoint from which the running version started, if not from that savepoint."""
+    """What the running version started from, if not from that savepoint."""
     reason: str = ""
     """Why the new version does not run."""
 

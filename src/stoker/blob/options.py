@@ -18,8 +18,8 @@ class BlobOptions:
     )
     cache_size_limit: ByteSize = option(
         "blob.cache.size-limit",
-        "Artifacts that a task executor keeps on its disk: beyond this, those of jobs that do not "
-        "run there go first, the longest unused before the others. Artifacts in use stay.",
+        "Artifacts that a task executor keeps on its disk. Beyond this, it removes artifacts of "
+        "jobs that do not run there, the least recently used first. Artifacts in use stay.",
         ByteSize(2048 * MEGABYTE),
     )
     cleanup_interval: timedelta = option(

@@ -127,7 +127,7 @@ class BlobServer:
             return await self._off_loop(copy.read_bytes)
 
     async def missing(self, job_id: JobId, keys: Iterable[BlobKey]) -> tuple[BlobKey, ...]:
-        """Keys that the job does not have yet: the client must upload them before it submits."""
+        """Keys of which the job has no content yet; without it the job cannot be accepted."""
         return tuple([key for key in keys if not await self._storage.exists(path_of(job_id, key))])
 
     async def delete_job(self, job_id: JobId) -> None:

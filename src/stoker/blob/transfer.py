@@ -129,7 +129,7 @@ def _from_storage(storage: Storage) -> Fetch:
 def final_failure(
     error: StokerError, job_id: JobId, key: BlobKey, name: str, tries: int
 ) -> StokerError:
-    """The error of a job after the last try."""
+    """The error to raise after the last try, with the name of the artifact."""
     message = (
         f"{described(job_id, key, name)} could not be fetched in {tries} tries: {error.message}"
     )

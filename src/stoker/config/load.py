@@ -1,7 +1,7 @@
 """Join the sources: defaults, file, environment, command line; the later one wins.
 
-Every fault is reported at once, with the place where it is written, so that nobody mends a
-configuration one start at a time.
+All unknown keys and unreadable values are reported at once, each with the place where it is
+written, so that nobody has to mend a configuration one start at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ def load(
     folder: Path | None = None,
     home: Path | None = None,
 ) -> Configuration:
-    """Read all sources. Raises InvalidOption, with every fault and its place.
+    """Read all sources. Raises InvalidOption, with the places of the faults.
 
     `file` is the argument of --config. Without it the usual file is searched in `folder` and
     `home`, by default the current directory and the user's home.

@@ -22,9 +22,9 @@ An option can be set in three places; a later one wins over an earlier one:
    dashes (`STOKER_HEARTBEAT_INTERVAL`);
 3. on the command line: `-D heartbeat.interval="5 s"`.
 
-An unknown key is an error. Other keys that start with `spark.` are passed to Spark as they are
-(from the file and the command line only). The values of keys that name a password, secret, token
-or key are never shown.
+An unknown key is an error, unless it starts with `spark.`: such settings are passed to Spark as
+they are (from the file and the command line only). The values of keys that name a password,
+secret, token or key are never shown.
 
 Durations have a unit: `100 ms`, `10 s`, `5 min`, `1 h`. Sizes may have one: `4096`, `64 kb`,
 `512 mb`, `1 gb`. Write a list as `a, b, c` or as a YAML list, and pairs as

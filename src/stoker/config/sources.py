@@ -32,7 +32,7 @@ RESERVED_VARIABLES = frozenset(
         "STOKER_SEEDS",
     }
 )
-"""Variables with the prefix of options that are none."""
+"""Variables that begin with the prefix but are not options."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,19 +136,22 @@ class DispatcherGateway(Protocol):
         ...
 
     async def heartbeat_from_client(self, job_id: JobId, seconds: float) -> None:
-        """The client of an attached job is alive; it counts as gone after so many seconds."""
+        """The client of an attached job is alive; it counts as gone after `seconds` of silence."""
         ...
 
     async def trigger_savepoint(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest
     ) -> None:
-        """Begin one; the same id means the same one. JobNotFound, CannotTakeSavepoint."""
+        """Begin a savepoint; a repetition with the same trigger id is harmless.
+
+        JobNotFound, CannotTakeSavepoint.
+        """
         ...
 
     async def savepoint_status(
         self, job_id: JobId, trigger_id: str, seconds: float
     ) -> SavepointStatus:
-        """Returns as soon as it is done, or when the time is over. NotFound for an unknown id."""
+        """Returns when the savepoint is done or the time is over. NotFound for an unknown id."""
         ...
 
     async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
@@ -156,11 +159,14 @@ class DispatcherGateway(Protocol):
         ...
 
     async def dispose_savepoint(self, path: str) -> None:
-        """Delete it. UnusableSavepoint when there is none, InvalidInput for a job's own files."""
+        """Delete a savepoint. UnusableSavepoint when the path has none.
+
+        InvalidInput for the files of a job of this cluster.
+        """
         ...
 
     async def trigger_replacement(self, request: ReplacementRequest) -> None:
-        """The replacement is on record when this returns; the same id means the same one.
+        """The replacement is on record when this returns; a repetition of the request is harmless.
 
         JobNotFound, CannotTakeSavepoint and InvalidInput mean that nothing was stopped.
         """
@@ -169,7 +175,7 @@ class DispatcherGateway(Protocol):
     async def replacement_status(
         self, job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
     ) -> Replacement:
-        """Returns as soon as it is over or in another phase, or when the time is over.
+        """Returns when the replacement is over or in another phase, or when the time is over.
 
         NotFound for an unknown id.
         """

@@ -80,7 +80,7 @@ class JobMasterGateway(Protocol):
     async def attempt_ended(
         self, instance: InstanceId, outcome: AttemptOutcome, before: AttemptReport | None
     ) -> tuple[AllocationId, ...]:
-        """Repeated until it is answered. Returns slots that the job no longer needs.
+        """The caller repeats this until it is answered. Returns slots that the job does not need.
 
         `before` is the last state before the end, if the attempt ended before that was reported.
         """
@@ -93,7 +93,7 @@ class JobMasterGateway(Protocol):
     async def renew_leases(
         self, instance: InstanceId, attempts: tuple[AttemptId, ...]
     ) -> tuple[AttemptId, ...]:
-        """Returns the attempts that may continue. Their lease counts from when this was sent."""
+        """Returns the attempts that may continue; a lease counts from when the call was sent."""
         ...
 
     async def task_executor_lost(

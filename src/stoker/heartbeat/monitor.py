@@ -16,7 +16,7 @@ class Liveness(StrEnum):
     TIMEOUT = "TIMEOUT"
     """Silent for longer than the timeout."""
     UNREACHABLE = "UNREACHABLE"
-    """As many calls in a row as the threshold says were not answered."""
+    """As many calls in a row as the threshold says found nobody at the address."""
 
 
 @dataclass(frozen=True, kw_only=True)

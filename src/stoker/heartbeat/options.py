@@ -24,8 +24,8 @@ class HeartbeatOptions:
     )
     rpc_failure_threshold: int = option(
         "heartbeat.rpc-failure-threshold",
-        "Consecutive heartbeat calls failing as unreachable before the target counts as dead at "
-        "once; -1 switches this off.",
+        "How many heartbeat calls in a row must find nobody until the target counts as dead before "
+        "the timeout; -1 switches this off.",
         2,
     )
 

@@ -39,7 +39,7 @@ def content_of(path: str) -> bytes:
 
 
 def replace_content(path: str, content: bytes) -> None:
-    """Write to a file of the kernel's, such as those below /proc."""
+    """Write to a file of the kernel, such as one below /proc."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(file, content)

@@ -17,7 +17,7 @@ import msgspec
 Numbered = tuple[int, bytes]
 
 LARGEST_FRAME = 64 * 1024
-"""Largest frame on the stream; a larger one is sent alone, so that others need not wait."""
+"""Largest request on the stream; a larger one is a call of its own, so that others do not wait."""
 _LARGEST_BUNDLE = 4 * LARGEST_FRAME
 _NUMBERS = 64 * 1024
 """Upper bound for the bytes that the numbers of a bundle's frames take."""

@@ -121,30 +121,30 @@ class GrpcPeers:
     async def wait_until_gone(self, service: str, endpoint: str) -> None:
         # Every job master watches the task executors that work for it; one stream serves them all.
         place = (service, endpoint)
-        hold = self._presences.get(place)
-        if hold is None or hold.watching.done():
+        presence = self._presences.get(place)
+        if presence is None or presence.watching.done():
             watching = asyncio.create_task(self._watch(service, endpoint), name=f"hold {endpoint}")
-            hold = self._presences[place] = _Presence(watching)
+            presence = self._presences[place] = _Presence(watching)
             self._watching.add(watching)
             watching.add_done_callback(self._watching.discard)
             watching.add_done_callback(lambda done: self._forget_presence(place, done))
-        hold.waiting += 1
+        presence.waiting += 1
         try:
-            await asyncio.shield(hold.watching)
+            await asyncio.shield(presence.watching)
         except asyncio.CancelledError:
             if self._closed and not _is_being_cancelled():
                 raise _connection_closed(service) from None
             raise
         finally:
-            hold.waiting -= 1
-            if hold.waiting == 0:
-                hold.watching.cancel()
-                self._forget_presence(place, hold.watching)
+            presence.waiting -= 1
+            if presence.waiting == 0:
+                presence.watching.cancel()
+                self._forget_presence(place, presence.watching)
 
     def _forget_presence(self, place: tuple[str, str], watching: "asyncio.Task[None]") -> None:
         """Later callers open a new stream."""
-        hold = self._presences.get(place)
-        if hold is not None and hold.watching is watching:
+        presence = self._presences.get(place)
+        if presence is not None and presence.watching is watching:
             del self._presences[place]
 
     async def _watch(self, service: str, endpoint: str) -> None:
@@ -240,7 +240,9 @@ def _translate(error: Any, service: str, *, is_late: bool) -> Exception:
     if code in _BROKEN:
         return RecipientUnreachable(f"cannot reach {service}: {details}", recipient=service)
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return HandshakeFailed(f"{service} speaks another protocol; is it of another release?")
+        return HandshakeFailed(
+            f"{service} speaks another protocol; use the same release of Stoker on both sides"
+        )
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return TooLarge(f"{service} or this process refused a frame: {details}; see rpc.framesize")
     return RemoteError(f"the call to {service} failed as {code.name}: {details}", type=code.name)

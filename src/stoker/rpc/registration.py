@@ -69,7 +69,7 @@ async def register(
     """Connect and ask until an answer is accepted or rejected, and return that answer.
 
     After a timeout it tries again at once with twice the time; after an error it pauses and
-    connects again; after a refusal it pauses longer. Cancel it to give up.
+    connects again; after a refusal it pauses and asks again. Cancel it to give up.
     """
     attempt = first_attempt(options)
     gateway: G | None = None

@@ -33,8 +33,8 @@ class Endpoint:
     cancelled only when the endpoint stops. So a method that waits long needs its own limit;
     `call_deadline` says how long the caller waits.
 
-    With a `token`, only calls that send an equal one reach a method; a lower epoch, another
-    session or no token at all is refused with FencingTokenMismatch before the body runs.
+    With a `token`, only calls that send an equal one reach a method; every other call is refused
+    with FencingTokenMismatch before the body runs.
     """
 
     gateway: ClassVar[type]
@@ -92,7 +92,7 @@ class Endpoint:
 class RpcService(Protocol):
     @property
     def address(self) -> str:
-        """`grpc://host:port` or `mem://name`; the address of an endpoint is this + `/` + name."""
+        """`grpc://host:port` or `mem://name`; an endpoint's address adds a slash and its name."""
         ...
 
     def running(self, endpoint: Endpoint) -> AbstractAsyncContextManager[str]:
@@ -160,3 +160,4 @@ class RpcService(Protocol):
 
 
 Connect = Callable[[str], Awaitable[G]]
+"""Returns a proxy for the endpoint at an address."""

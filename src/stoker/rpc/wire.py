@@ -191,8 +191,8 @@ def encode_handshake(handshake: Handshake) -> bytes:
     return _encoder.encode(handshake)
 
 
-def encode_presence_request(hold: PresenceRequest) -> bytes:
-    return _encoder.encode(hold)
+def encode_presence_request(request: PresenceRequest) -> bytes:
+    return _encoder.encode(request)
 
 
 def decode_presence_request(frame: bytes) -> PresenceRequest:

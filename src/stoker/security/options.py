@@ -8,7 +8,7 @@ from stoker.core.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class RestSecurityOptions:
-    """The serving side."""
+    """Access to the REST server."""
 
     tokens: Path | None = option(
         "security.rest.tokens",
@@ -25,20 +25,20 @@ class RestSecurityOptions:
     key: Path | None = option("security.ssl.rest.key", "Private key of that certificate.", None)
     authorities: Path | None = option(
         "security.ssl.rest.authorities",
-        "Certificates of those who may sign for REST, as PEM: masters check each other by it, and "
-        "clients where they are asked for a certificate. Unset: those that the system trusts.",
+        "Certificates of the authorities that sign for REST, as PEM: a master checks other masters "
+        "by them, and clients that must show a certificate. Unset: those that the system trusts.",
         None,
     )
     mutual: bool = option(
         "security.ssl.rest.authentication-enabled",
-        "Whether clients of REST must show a certificate that security.ssl.rest.authorities signed",
+        "Whether clients of REST must show a certificate signed by security.ssl.rest.authorities.",
         False,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class InternalSecurityOptions:
-    """Between masters and task executors."""
+    """Access between masters and task executors."""
 
     tls: bool = option(
         "security.ssl.internal.enabled",
@@ -53,6 +53,6 @@ class InternalSecurityOptions:
     key: Path | None = option("security.ssl.internal.key", "Private key of that certificate.", None)
     authorities: Path | None = option(
         "security.ssl.internal.authorities",
-        "Certificates of those who may sign for processes of this cluster, as PEM.",
+        "Certificates of the authorities that sign for the processes of this cluster, as PEM.",
         None,
     )

@@ -75,10 +75,11 @@ class Storage(Protocol):
         ...
 
     async def pin(self, targets: Mapping[str, str]) -> None:
-        """Make copies (target to source) that keep the present content of their sources.
+        """Copy files inside the storage; `targets` maps each new path to the path of its source.
 
-        For files that are written once: cheap where the store can share their bytes. Not durable.
-        NotFound when a source is gone; some targets may have been made by then.
+        Each source must be a file that nobody overwrites: a copy may share its bytes, which makes
+        it cheap. The copies are not durable. NotFound when a source is gone; some copies may have
+        been made by then.
         """
         ...
 

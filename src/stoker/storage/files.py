@@ -255,13 +255,13 @@ def _write(target: Path, fill: Fill, make_folder: MakeFolder, name_it: NameIt) -
     finally:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(temporary)
-    # From the inside out: the first sync usually writes the entries of all of them.
+    # From the inside out: the first sync usually writes the entries of all folders.
     for folder in (target.parent, *entered):
         _sync_folder(folder)
 
 
 def _move(source: Path, target: Path, make_folder: MakeFolder) -> bool:
-    """As durable as `_write`; False, and nothing done, across file systems."""
+    """Move the file, as durably as `_write`; False if it has to be copied to this file system."""
     with source.open("rb") as file:
         os.fsync(file.fileno())
     entered: dict[Path, None] = {}

@@ -140,7 +140,7 @@ class FsspecStorage:
         try:
             at: datetime = listed[0] if listed else self._filesystem.modified(target)
         except NotImplementedError as error:
-            # Some drivers do not know the age; a file without an age never counts as old.
+            # Some drivers do not know the age. Fail, lest a file without an age counts as old.
             raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from error
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 

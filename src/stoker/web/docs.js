@@ -16,7 +16,7 @@ function field(parameter) {
   return element("label", {}, `${parameter.name} (${parameter.in})`, input);
 }
 
-/* What a body may say, by the names and types of its fields. */
+/* An example of a body: the names and types of its fields. */
 function sample(schema, schemas) {
   const named = schema?.$ref ? schemas[schema.$ref.split("/").pop()] : schema;
   const fields = Object.entries(named?.properties || {});
@@ -97,7 +97,7 @@ function section(method, path, operation, schemas) {
   return made;
 }
 
-/* Operations that begin with the same word stand together. */
+/* Operations whose paths begin with the same word form a group. */
 function group(name) {
   const made = element("section", {}, element("h2", {}, `/${name}`));
   place.append(made);
