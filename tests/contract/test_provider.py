@@ -137,7 +137,7 @@ async def test_a_failed_start_is_reported_with_the_output_of_the_process(tmp_pat
         await provider.start()
         async with asyncio.timeout(PATIENCE):
             ended = await provider.next_end()
-        assert "exit status 1" in ended.reason
+        assert "exit code 1" in ended.reason
         assert "no Java here" in ended.reason
 
 

@@ -67,6 +67,7 @@ def wait_until_gone(pid: int) -> None:
         ("import os; os._exit(3)", 3),
         ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL),
         ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 1)", -signal.SIGRTMIN - 1),
     ],
 )
 def test_the_supervisor_exits_like_its_program(source: str, code: int) -> None:

@@ -153,7 +153,7 @@ def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
         time.sleep(0.05)
 
 
-def test_a_terminated_master_exits_with_0_and_hands_over(tmp_path: Path) -> None:
+def test_a_terminated_master_exits_with_0_and_closes_its_session(tmp_path: Path) -> None:
     """SIGTERM is an orderly end (ENTRY-05, ENTRY-07)."""
     with master_process(tmp_path, *settings(tmp_path)) as process:
         wait_for(tmp_path / "work" / "one" / "master.json", process)

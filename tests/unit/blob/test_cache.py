@@ -49,7 +49,9 @@ class Master:
         target.write_bytes(self.content)
 
 
-class Bench:
+class CacheHarness:
+    """A cache folder, and the storage from which the cache fetches artifacts."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.storage = MemoryStorage()
@@ -84,24 +86,26 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path / "cache")
+def harness(tmp_path: Path) -> CacheHarness:
+    return CacheHarness(tmp_path / "cache")
 
 
-def test_an_artifact_is_fetched_once_from_the_storage(bench: Bench) -> None:
+def test_an_artifact_is_fetched_once_from_the_storage(harness: CacheHarness) -> None:
     # BLOB-09
-    key = bench.stored(b"content")
+    key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
         path = await cache.get(JOB, key)
         assert path.read_bytes() == b"content"
-        bench.storage.go_away()
+        harness.storage.go_away()
         assert await cache.get(JOB, key) == path
 
-    bench.run(body)
+    harness.run(body)
 
 
-def test_an_artifact_missing_in_the_storage_is_fetched_from_the_master(bench: Bench) -> None:
+def test_an_artifact_missing_in_the_storage_is_fetched_from_the_master(
+    harness: CacheHarness,
+) -> None:
     # BLOB-09
     master = Master(b"content")
     key = BlobKey(hashlib.sha256(b"content").hexdigest())
@@ -109,20 +113,22 @@ def test_an_artifact_missing_in_the_storage_is_fetched_from_the_master(bench: Be
     async def body(cache: BlobCache) -> None:
         assert (await cache.get(JOB, key)).read_bytes() == b"content"
 
-    bench.run(body, fetch=master)
-    bench.run(body, fetch=master, storage=False)
+    harness.run(body, fetch=master)
+    harness.run(body, fetch=master, storage=False)
     assert master.asked == 2
 
 
-def test_instead_of_a_corrupt_copy_in_the_storage_the_masters_copy_is_used(bench: Bench) -> None:
+def test_instead_of_a_corrupt_copy_in_the_storage_the_masters_copy_is_used(
+    harness: CacheHarness,
+) -> None:
     # BLOB-05
-    key = bench.stored(b"content")
-    bench.storage.files[path_of(JOB, key)] = b"c0ntent"
+    key = harness.stored(b"content")
+    harness.storage.files[path_of(JOB, key)] = b"c0ntent"
 
     async def body(cache: BlobCache) -> None:
         assert (await cache.get(JOB, key)).read_bytes() == b"content"
 
-    bench.run(body, fetch=Master(b"content"))
+    harness.run(body, fetch=Master(b"content"))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +140,7 @@ def test_instead_of_a_corrupt_copy_in_the_storage_the_masters_copy_is_used(bench
     ],
 )
 def test_after_the_last_retry_the_error_names_the_artifact(
-    bench: Bench, failure: bytes | Exception, raised: type[Exception]
+    harness: CacheHarness, failure: bytes | Exception, raised: type[Exception]
 ) -> None:
     # BLOB-09
     master = Master(failure)
@@ -143,34 +149,34 @@ def test_after_the_last_retry_the_error_names_the_artifact(
         with pytest.raises(raised, match=r"artifact lib.whl of job a+ .*in 6 tries"):
             await cache.get(JOB, BlobKey("0" * 64), name="lib.whl")
 
-    bench.run(body, fetch=master)
+    harness.run(body, fetch=master)
     assert master.asked == 6
 
 
-def test_a_passing_failure_is_retried(bench: Bench) -> None:
+def test_a_passing_failure_is_retried(harness: CacheHarness) -> None:
     # BLOB-09
-    key = bench.stored(b"content")
+    key = harness.stored(b"content")
     for _ in range(5):
-        bench.storage.fail_next("download")
+        harness.storage.fail_next("download")
 
     async def body(cache: BlobCache) -> None:
         assert (await cache.get(JOB, key)).read_bytes() == b"content"
 
-    bench.run(body)
+    harness.run(body)
 
 
-def test_the_error_says_that_the_disk_is_full(bench: Bench) -> None:
-    key = bench.stored(b"content")
-    bench.storage.go_away(errno.ENOSPC)
+def test_the_error_says_that_the_disk_is_full(harness: CacheHarness) -> None:
+    key = harness.stored(b"content")
+    harness.storage.go_away(errno.ENOSPC)
 
     async def body(cache: BlobCache) -> None:
         with pytest.raises(StorageUnavailable, match="disk is full"):
             await cache.get(JOB, key)
 
-    bench.run(body)
+    harness.run(body)
 
 
-def test_concurrent_requests_share_one_transfer(bench: Bench) -> None:
+def test_concurrent_requests_share_one_transfer(harness: CacheHarness) -> None:
     # BLOB-08
     master = Master(b"content")
     key = BlobKey(hashlib.sha256(b"content").hexdigest())
@@ -182,13 +188,13 @@ def test_concurrent_requests_share_one_transfer(bench: Bench) -> None:
         first.cancel()
         paths = await asyncio.gather(*others)
         assert {path.read_bytes() for path in paths} == {b"content"}
-        assert bench.files() == {paths[0]}
+        assert harness.files() == {paths[0]}
 
-    bench.run(body, fetch=master)
+    harness.run(body, fetch=master)
     assert master.asked == 1
 
 
-def test_concurrent_requests_share_one_failure(bench: Bench) -> None:
+def test_concurrent_requests_share_one_failure(harness: CacheHarness) -> None:
     master = Master(BlobNotFound("not there"))
 
     async def body(cache: BlobCache) -> None:
@@ -196,13 +202,13 @@ def test_concurrent_requests_share_one_failure(bench: Bench) -> None:
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {BlobNotFound}
 
-    bench.run(body, fetch=master)
+    harness.run(body, fetch=master)
     assert master.asked == 6
 
 
-def test_a_damaged_local_copy_is_fetched_again(bench: Bench) -> None:
+def test_a_damaged_local_copy_is_fetched_again(harness: CacheHarness) -> None:
     # BLOB-05
-    key = bench.stored(b"content")
+    key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
         path = await cache.get(JOB, key)
@@ -212,13 +218,15 @@ def test_a_damaged_local_copy_is_fetched_again(bench: Bench) -> None:
         assert (await cache.get(JOB, key)).read_bytes() == b"content"
         assert cache.size == 7
 
-    bench.run(body)
+    harness.run(body)
 
 
-def test_files_are_deleted_only_after_the_interval_since_the_last_release(bench: Bench) -> None:
+def test_files_are_deleted_only_after_the_interval_since_the_last_release(
+    harness: CacheHarness,
+) -> None:
     """Shows BLOB-06."""
     # BLOB-10, BLOB-12
-    key = bench.stored(b"content")
+    key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
         cache.register(JOB)
@@ -234,12 +242,12 @@ def test_files_are_deleted_only_after_the_interval_since_the_last_release(bench:
         assert not path.parent.exists()
         assert cache.size == 0
 
-    bench.run(body)
+    harness.run(body)
 
 
-def test_a_job_that_returns_within_the_interval_finds_its_files(bench: Bench) -> None:
+def test_a_job_that_returns_within_the_interval_finds_its_files(harness: CacheHarness) -> None:
     # BLOB-10
-    key = bench.stored(b"content")
+    key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
         cache.register(JOB)
@@ -250,10 +258,10 @@ def test_a_job_that_returns_within_the_interval_finds_its_files(bench: Bench) ->
         await asyncio.sleep(10 * HOUR)
         assert path.exists()
 
-    bench.run(body)
+    harness.run(body)
 
 
-def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(bench: Bench) -> None:
+def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(harness: CacheHarness) -> None:
     # BLOB-12
     key = BlobKey(hashlib.sha256(b"content").hexdigest())
 
@@ -266,28 +274,28 @@ def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(bench: Bench) 
         await asyncio.sleep(HOUR + 1)
         assert not path.exists()
 
-    bench.run(body, fetch=Master(b"content"))
+    harness.run(body, fetch=Master(b"content"))
 
 
-def test_a_full_cache_evicts_the_least_recently_used_artifact(bench: Bench) -> None:
+def test_a_full_cache_evicts_the_least_recently_used_artifact(harness: CacheHarness) -> None:
     # X-BLOB-03
-    first, second = bench.stored(b"1" * 40), bench.stored(b"2" * 40)
-    third = bench.stored(b"3" * 40, OTHER)
+    first, second = harness.stored(b"1" * 40), harness.stored(b"2" * 40)
+    third = harness.stored(b"3" * 40, OTHER)
 
     async def body(cache: BlobCache) -> None:
         used, unused = await cache.get(JOB, first), await cache.get(JOB, second)
         await cache.get(JOB, first)
         last = await cache.get(OTHER, third)
-        assert bench.files() == {used, last}
+        assert harness.files() == {used, last}
         assert not unused.exists()
         assert cache.size == 80
 
-    bench.run(body, cache_size_limit=ByteSize(100))
+    harness.run(body, cache_size_limit=ByteSize(100))
 
 
-def test_a_full_cache_never_evicts_an_artifact_of_a_running_job(bench: Bench) -> None:
+def test_a_full_cache_never_evicts_an_artifact_of_a_running_job(harness: CacheHarness) -> None:
     # X-BLOB-03
-    first, second = bench.stored(b"1" * 80), bench.stored(b"2" * 80, OTHER)
+    first, second = harness.stored(b"1" * 80), harness.stored(b"2" * 80, OTHER)
 
     async def body(cache: BlobCache) -> None:
         cache.register(JOB)
@@ -296,19 +304,19 @@ def test_a_full_cache_never_evicts_an_artifact_of_a_running_job(bench: Bench) ->
         assert kept.exists()
         assert cache.size == 160
 
-    bench.run(body, cache_size_limit=ByteSize(100))
+    harness.run(body, cache_size_limit=ByteSize(100))
 
 
-def test_waiting_requests_fail_when_the_cache_closes(bench: Bench) -> None:
+def test_waiting_requests_fail_when_the_cache_closes(harness: CacheHarness) -> None:
     async def main() -> None:
-        cache = BlobCache(bench.folder, BlobOptions(), fetch=Master(b""), off_loop=inline)
+        cache = BlobCache(harness.folder, BlobOptions(), fetch=Master(b""), off_loop=inline)
         async with cache:
             waiting = asyncio.create_task(cache.get(JOB, BlobKey("0" * 64)))
             await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="closing"):
             await waiting
         cache.release(JOB)
-        assert bench.files() == set()
+        assert harness.files() == set()
 
     run_virtual(main())
 
@@ -316,10 +324,10 @@ def test_waiting_requests_fail_when_the_cache_closes(bench: Bench) -> None:
 def test_an_unusable_folder_stops_the_start_with_a_clear_error(tmp_path: Path) -> None:
     # X-BLOB-06
     (tmp_path / "file").write_bytes(b"")
-    bench = Bench(tmp_path / "file" / "cache")
+    harness = CacheHarness(tmp_path / "file" / "cache")
 
     async def body(_cache: BlobCache) -> None:
         raise AssertionError("must not start")
 
     with pytest.raises(StartupFailed, match="for artifacts cannot be used"):
-        bench.run(body)
+        harness.run(body)

@@ -81,10 +81,6 @@ class FakeJob:
         self._on_change()
         self._end.set_result(JobEnd(details=msgspec.structs.replace(self.details(), end=7)))
 
-    def break_down(self, error: Exception) -> None:
-        self._end.set_exception(error)
-        self._end.exception()
-
 
 class Jobs:
     """Starts fake jobs and records their starts and stops."""
@@ -164,6 +160,8 @@ class Master:
 
 
 class World:
+    """The coordinator, the storage and the network that masters share, and a client."""
+
     def __init__(self, scope: TaskScope, options: DispatcherOptions) -> None:
         self.scope = scope
         self.options = options

@@ -27,6 +27,8 @@ BLOB = "f" * 64
 
 
 class World:
+    """A leader with its stores, its storage and its sweep, and a clock that the test sets."""
+
     coordination: MemoryCoordination
     coordinator: MemoryCoordinator
 

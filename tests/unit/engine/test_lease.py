@@ -3,7 +3,9 @@
 import math
 import threading
 import time
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +81,28 @@ def test_no_step_runs_after_the_task_has_ended() -> None:
     assert not late.is_set()
 
 
+def test_no_step_runs_in_a_thread_that_wakes_up_after_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("stoker.engine.lease.time", SimpleNamespace(monotonic=lambda: now))
+    late = threading.Event()
+    watch = LeaseThreads(Lease(until=30, margin=0), {LeaseStep.KILL: late.set})
+    watch.start()
+    with watch._changed:
+        assert watch.stop()
+        now = 31.0
+    for waiting in threading.enumerate():
+        if waiting.name == "lease-kill":
+            waiting.join(60)
+    assert not late.is_set()
+
+
 def test_a_step_that_is_due_runs_although_the_task_has_ended() -> None:
-    watch = LeaseThreads(Lease(until=time.monotonic() + 60, margin=120), {})
+    forced = threading.Event()
+    watch = LeaseThreads(
+        Lease(until=time.monotonic() - 1, margin=120), {LeaseStep.FORCE: forced.set}
+    )
     assert not watch.stop()
+    watch.start()
+    assert forced.wait(60)

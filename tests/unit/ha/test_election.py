@@ -340,7 +340,7 @@ async def test_an_error_of_a_component_is_raised_by_run_while_leading():
 
 
 @virtual
-async def test_a_component_that_returns_is_not_started_again():
+async def test_a_component_that_returns_is_started_again_only_with_the_next_grant():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         terms: list[int] = []

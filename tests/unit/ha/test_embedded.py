@@ -158,7 +158,7 @@ def test_a_database_that_is_opened_for_reading_refuses_writes(tmp_path: Path):
     database.close()
 
 
-async def test_a_watch_fires_although_thousands_of_others_wait(tmp_path: Path):
+async def test_a_watch_fires_although_hundreds_of_others_wait(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     other = await EmbeddedCoordinator.open(tmp_path, session="t")
     kept = [Watch() for _ in range(200)]

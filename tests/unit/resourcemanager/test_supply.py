@@ -4,13 +4,15 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from stoker.core.errors import NotFound, StartupFailed
 from stoker.core.graph import ResourceProfile
-from stoker.core.ids import JobId, ResourceId
-from stoker.gateways.resourcemanager import ResourceRequirements
+from stoker.core.ids import JobId, ResourceId, SessionId
+from stoker.core.values import FencingToken
+from stoker.gateways.resourcemanager import Registered, ResourceRequirements
 from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
-from unit.fake_parts import JOB, MASTER
+from unit.fake_parts import JOB, MASTER, FakeMaster
 from unit.resourcemanager.test_endpoint import Harness, run_scenario
 
 OFFER = ExecutorOffer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=1_000))
@@ -164,7 +166,7 @@ def test_a_registered_executor_that_dies_is_removed_at_once() -> None:
     async def scenario(harness: Harness) -> None:
         await need(harness, 1)
         await harness.gateway.register_task_executor(harness.registration(name="local-0"))
-        provider.end(ResourceId("local-0"), "it ended with signal SIGKILL")
+        provider.end(ResourceId("local-0"), "it ended (killed by SIGKILL)")
         await asyncio.sleep(0.1)
         assert await harness.gateway.task_executors() == []
         assert harness.master.lost == ["life-1"]
@@ -285,14 +287,22 @@ def test_requirements_of_a_job_without_a_master_are_dropped_after_the_timeout() 
     run_scenario(scenario)
 
 
-def test_a_declaration_of_a_replaced_master_is_refused() -> None:
+def test_a_declaration_of_a_replaced_or_unknown_master_is_refused() -> None:
     """Shows RM-15."""
 
     async def scenario(harness: Harness) -> None:
-        with pytest.raises(NotFound):
-            await harness.gateway.declare_requirements(
-                ResourceRequirements(job_id=JobId("f" * 32), token=MASTER, slots=1)
-            )
+        await harness.gateway.register_job_master(harness.master_registration())
+        await harness.declare(1)
+        successor = FencingToken(epoch=MASTER.epoch, session=SessionId("n" * 32))
+        async with harness.network.service("successor").running(FakeMaster(successor)) as address:
+            registration = harness.master_registration(successor)
+            registration = structs.replace(registration, address=address)
+            assert await harness.gateway.register_job_master(registration) == Registered()
+            for job_id in (JOB, JobId("f" * 32)):
+                with pytest.raises(NotFound, match="is not registered"):
+                    await harness.gateway.declare_requirements(
+                        ResourceRequirements(job_id=job_id, token=MASTER, slots=1)
+                    )
 
     run_scenario(scenario)
 

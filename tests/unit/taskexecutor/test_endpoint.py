@@ -337,7 +337,7 @@ def test_a_task_that_raises_fails_alone(tmp_path: Path) -> None:
     run_scenario(tmp_path, scenario)
 
 
-def test_tasks_have_ended_before_the_task_executor_stops_answering(tmp_path: Path) -> None:
+def test_tasks_have_ended_when_the_task_executor_has_stopped(tmp_path: Path) -> None:
     """An address that does not answer makes its attempts count as dead."""
 
     async def scenario(harness: Harness) -> None:

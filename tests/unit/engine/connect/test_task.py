@@ -104,8 +104,8 @@ class FakeWatchdog:
 
 
 @dataclass
-class Scene:
-    """A task with scripted runners, which stands for the pool and the session clean-up, too."""
+class TaskHarness:
+    """A task with scripted runners. It also stands in for the pool and the session clean-up."""
 
     runners: list[FakeProcess]
     """In the order in which the task gets them."""
@@ -190,7 +190,7 @@ class Scene:
 def test_a_batch_task_that_runs_too_long_fails_and_is_killed() -> None:
     runner = run_virtual(_make(RUNNING))
     options = EngineOptions(runner_run_time=timedelta(seconds=30))
-    outcome = Scene([runner], options=options).outcome()
+    outcome = TaskHarness([runner], options=options).outcome()
     assert outcome.failure is not None
     assert outcome.failure.error == "RunTimeExceeded"
     assert not runner.is_alive
@@ -199,18 +199,18 @@ def test_a_batch_task_that_runs_too_long_fails_and_is_killed() -> None:
 def test_the_run_time_limit_does_not_apply_to_streams() -> None:
     options = EngineOptions(runner_run_time=timedelta(seconds=3))
     says = [RUNNING, *[ProgressReport(progress=KNOWN)] * 20, FINISHED, RELEASED]
-    outcome = Scene([run_virtual(_make(*says))], streaming=True, options=options).outcome()
+    outcome = TaskHarness([run_virtual(_make(*says))], streaming=True, options=options).outcome()
     assert outcome.state is ExecutionState.FINISHED
 
 
 def test_a_stream_whose_runner_died_is_watched_by_the_next_runner() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     second = run_virtual(_make(FINISHED, RELEASED))
-    scene = Scene([first, second], streaming=True)
-    assert scene.outcome().state is ExecutionState.FINISHED
+    harness = TaskHarness([first, second], streaming=True)
+    assert harness.outcome().state is ExecutionState.FINISHED
     [task] = [message for message in second.received if isinstance(message, RunTask)]
     assert task.resumed == KNOWN
-    assert [event for event in scene.events if isinstance(event, StateChanged)] == [
+    assert [event for event in harness.events if isinstance(event, StateChanged)] == [
         StateChanged(ExecutionState.RUNNING)
     ]
 
@@ -219,16 +219,16 @@ def test_a_stream_whose_runner_died_is_watched_by_the_next_runner() -> None:
 def test_a_task_fails_when_its_runners_keep_dying(runners: int) -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     others = [run_virtual(_make(dies=True)) for _ in range(runners - 1)]
-    scene = Scene([first, *others], streaming=True)
-    outcome = scene.outcome()
+    harness = TaskHarness([first, *others], streaming=True)
+    outcome = harness.outcome()
     assert outcome.failure is not None
     assert outcome.failure.error == "RunnerDied"
-    assert scene.ended == ["session"], "its work at the server has ended"
+    assert harness.ended == ["session"], "its work at the server has ended"
 
 
 def test_a_batch_task_fails_when_its_runner_dies() -> None:
-    scene = Scene([run_virtual(_make(RUNNING, dies=True)), run_virtual(_make(FINISHED))])
-    outcome = scene.outcome()
+    harness = TaskHarness([run_virtual(_make(RUNNING, dies=True)), run_virtual(_make(FINISHED))])
+    outcome = harness.outcome()
     assert outcome.failure is not None
     assert "SIGKILL" in outcome.failure.message
 
@@ -237,19 +237,19 @@ def test_a_cancellation_without_a_runner_reaches_the_next_runner() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     ended = Ended(state=ExecutionState.CANCELED)
     second = run_virtual(_make(ended, RELEASED))
-    scene = Scene([first, second], streaming=True)
+    harness = TaskHarness([first, second], streaming=True)
 
     async def slow_attach(server: Any, session_id: str) -> WarmRunner | StokerError:
         await asyncio.sleep(3)
-        return await Scene.attach(scene, server, session_id)
+        return await TaskHarness.attach(harness, server, session_id)
 
-    scene.attach = slow_attach  # type: ignore[method-assign]
+    harness.attach = slow_attach  # type: ignore[method-assign]
 
     async def cancel(running: ConnectTask) -> None:
         await asyncio.sleep(4.5)
         await running.cancel()
 
-    assert scene.outcome(cancel).state is ExecutionState.CANCELED
+    assert harness.outcome(cancel).state is ExecutionState.CANCELED
     assert any(isinstance(message, Cancel) for message in second.received)
 
 
@@ -258,19 +258,19 @@ def test_a_runner_without_traces_of_its_task_returns_to_the_pool_alive(
     said: FromRunner, with_session: bool
 ) -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, said))
-    scene = Scene([runner])
-    assert scene.outcome().state is ExecutionState.FINISHED
-    assert scene.given_back == [runner]
-    assert scene.sessions_given_back == [with_session]
+    harness = TaskHarness([runner])
+    assert harness.outcome().state is ExecutionState.FINISHED
+    assert harness.given_back == [runner]
+    assert harness.sessions_given_back == [with_session]
     assert runner.is_alive
     assert runner.logs_to_default
-    assert scene.ended == [], "the runner has ended its session itself"
+    assert harness.ended == [], "the runner has ended its session itself"
 
 
 def test_a_runner_that_the_pool_refuses_ends() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, REUSABLE))
-    scene = Scene([runner], takes_back=False)
-    assert scene.outcome().state is ExecutionState.FINISHED
+    harness = TaskHarness([runner], takes_back=False)
+    assert harness.outcome().state is ExecutionState.FINISHED
     assert not runner.is_alive
 
 
@@ -279,18 +279,18 @@ def test_the_session_of_a_refused_runner_is_ended_by_the_runner_or_the_janitor(
     answers: list[FromRunner], ended: list[str]
 ) -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, KEPT, *answers))
-    scene = Scene([runner], takes_back=False)
-    assert scene.outcome().state is ExecutionState.FINISHED
+    harness = TaskHarness([runner], takes_back=False)
+    assert harness.outcome().state is ExecutionState.FINISHED
     assert isinstance(runner.received[-1], Leave)
     assert not runner.is_alive
-    assert scene.ended == ended
+    assert harness.ended == ended
 
 
 def test_a_runner_that_is_not_reusable_ends() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
-    scene = Scene([runner])
-    scene.outcome()
-    assert scene.given_back == []
+    harness = TaskHarness([runner])
+    harness.outcome()
+    assert harness.given_back == []
     assert not runner.is_alive
 
 
@@ -308,13 +308,13 @@ def test_calls_to_a_task_that_has_ended_do_not_reach_its_reused_runner(
         await running.kill()
         assert runner.received == received
 
-    Scene([runner], lease_seconds=10).outcome(too_late)
+    TaskHarness([runner], lease_seconds=10).outcome(too_late)
     assert runner.is_alive
 
 
 def test_progress_names_the_address_of_the_spark_web_page() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
-    assert Scene([runner]).outcome().progress.spark_ui == "http://spark"
+    assert TaskHarness([runner]).outcome().progress.spark_ui == "http://spark"
 
 
 def test_a_runner_receives_renewals_once_it_has_the_task_and_its_lease() -> None:
@@ -326,7 +326,7 @@ def test_a_runner_receives_renewals_once_it_has_the_task_and_its_lease() -> None
         await asyncio.sleep(0.5)
         running.renew_lease(began + 30)
 
-    Scene([runner], lease_seconds=10).outcome(renew)
+    TaskHarness([runner], lease_seconds=10).outcome(renew)
     task, renewal = runner.received
     assert isinstance(task, RunTask)
     assert isinstance(renewal, LeaseRenewed)
@@ -341,7 +341,7 @@ def test_the_next_runner_of_a_stream_gets_the_current_lease() -> None:
         await asyncio.sleep(0.5)
         running.renew_lease(asyncio.get_running_loop().time() + 99.5)
 
-    Scene([first, second], streaming=True, lease_seconds=10).outcome(renew)
+    TaskHarness([first, second], streaming=True, lease_seconds=10).outcome(renew)
     before, after = first.received[0], second.received[0]
     assert isinstance(before, RunTask)
     assert isinstance(after, RunTask)
@@ -351,7 +351,7 @@ def test_the_next_runner_of_a_stream_gets_the_current_lease() -> None:
 def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     second = run_virtual(_make(FINISHED, RELEASED))
-    outcome = Scene([first, second], streaming=True, lease_seconds=3).outcome()
+    outcome = TaskHarness([first, second], streaming=True, lease_seconds=3).outcome()
     assert outcome.state is ExecutionState.CANCELED
     assert outcome.failure is not None
     assert "lease has expired" in outcome.failure.message
@@ -361,7 +361,7 @@ def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
 def test_the_watchdog_watches_the_lease_until_nothing_of_the_task_is_left() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     second = run_virtual(_make(Ended(state=ExecutionState.FAILED), dies=True))
-    scene = Scene([first, second], streaming=True, lease_seconds=10)
+    harness = TaskHarness([first, second], streaming=True, lease_seconds=10)
     began: list[float] = []
 
     async def renew(running: ConnectTask) -> None:
@@ -369,28 +369,28 @@ def test_the_watchdog_watches_the_lease_until_nothing_of_the_task_is_left() -> N
         await asyncio.sleep(0.5)
         running.renew_lease(began[0] + 100)
 
-    assert scene.outcome(renew).state is ExecutionState.FAILED
-    assert scene.ended == ["session"]
+    assert harness.outcome(renew).state is ExecutionState.FAILED
+    assert harness.ended == ["session"]
     # At the start, at the renewal, for the next runner, and when the session was ended.
-    assert scene.watchdog.deadlines == [began[0] + 10, began[0] + 100, began[0] + 100, None]
+    assert harness.watchdog.deadlines == [began[0] + 10, began[0] + 100, began[0] + 100, None]
 
 
 def test_a_finished_task_is_reported_before_its_session_is_cleaned_up() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED))
-    scene = Scene([runner], lease_seconds=10)
+    harness = TaskHarness([runner], lease_seconds=10)
 
     async def late_end(server: Any, session_id: str, *, kill_at: float) -> SessionEnded:
-        assert scene.watchdog.deadlines[-1] is None
+        assert harness.watchdog.deadlines[-1] is None
         return RELEASED
 
-    scene.end = late_end  # type: ignore[method-assign]
-    assert scene.outcome().state is ExecutionState.FINISHED
+    harness.end = late_end  # type: ignore[method-assign]
+    assert harness.outcome().state is ExecutionState.FINISHED
 
 
 def test_a_cancellation_at_the_end_of_a_lease_leaves_time_to_end_the_work_in_spark() -> None:
     runner = run_virtual(_make(RUNNING))
-    scene = Scene([runner], options=EngineOptions(cancellation_grace=timedelta(seconds=60)))
-    scene.lease_seconds = 5
+    harness = TaskHarness([runner], options=EngineOptions(cancellation_grace=timedelta(seconds=60)))
+    harness.lease_seconds = 5
     took: list[float] = []
 
     async def cancel(running: ConnectTask) -> None:
@@ -399,7 +399,7 @@ def test_a_cancellation_at_the_end_of_a_lease_leaves_time_to_end_the_work_in_spa
         await running.cancel()
         took.append(asyncio.get_running_loop().time() - began)
 
-    scene.outcome(cancel)
+    harness.outcome(cancel)
     assert took == [4.5], "half of the margin of a second is left"
 
 
@@ -409,16 +409,16 @@ def test_only_uninterruptible_spark_tasks_get_the_server_killed(uninterruptible:
         session_id="session", reason="nobody answers", uninterruptible=uninterruptible
     )
     runner = run_virtual(_make(RUNNING, Ended(state=ExecutionState.CANCELED), going_on))
-    scene = Scene([runner])
+    harness = TaskHarness([runner])
 
     async def cancel(running: ConnectTask) -> None:
         await running.cancel()
 
-    assert scene.outcome(cancel).state is ExecutionState.CANCELED
-    assert scene.server.died.done() is uninterruptible
-    assert scene.ended == ([] if uninterruptible else ["session"])
+    assert harness.outcome(cancel).state is ExecutionState.CANCELED
+    assert harness.server.died.done() is uninterruptible
+    assert harness.ended == ([] if uninterruptible else ["session"])
     if uninterruptible:
-        assert "task.cancellation.timeout" in scene.server.died.result().describe()
+        assert "task.cancellation.timeout" in harness.server.died.result().describe()
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(7, 7), (0, math.inf)])
@@ -429,15 +429,15 @@ def test_the_time_spent_killing_the_runner_counts_towards_the_timeout(
     options = EngineOptions(
         cancellation_grace=timedelta(seconds=5), cancellation_timeout=timedelta(seconds=timeout)
     )
-    scene, asked = Scene([runner], options=options), []
+    harness, asked = TaskHarness([runner], options=options), []
 
     async def cancel(running: ConnectTask) -> None:
         await asyncio.sleep(2)
         asked.append(asyncio.get_running_loop().time())
         await running.cancel()
 
-    scene.outcome(cancel)
-    assert scene.kill_at == asked[0] + seconds
+    harness.outcome(cancel)
+    assert harness.kill_at == asked[0] + seconds
     [task] = [message for message in runner.received if isinstance(message, RunTask)]
     assert task.uninterruptible_after == seconds
 
@@ -446,15 +446,15 @@ def test_the_time_spent_killing_the_runner_counts_towards_the_timeout(
 def test_a_server_killed_because_of_another_task_is_collateral_for_this_one(
     reason: str, labels: dict[str, str]
 ) -> None:
-    scene = Scene([run_virtual(_make(RUNNING))])
+    harness = TaskHarness([run_virtual(_make(RUNNING))])
 
     async def end_server(running: ConnectTask) -> None:
         await asyncio.sleep(2)
-        scene.server.kill_reason.text = reason
-        scene.server.kill_reason.is_collateral = bool(reason)
-        scene.server.died.set_result(ProcessExit(code=1, explanation=reason))
+        harness.server.kill_reason.text = reason
+        harness.server.kill_reason.is_collateral = bool(reason)
+        harness.server.died.set_result(ProcessExit(code=1, explanation=reason))
 
-    failure = scene.outcome(end_server).failure
+    failure = harness.outcome(end_server).failure
     assert failure is not None
     assert failure.error == "SparkServerDied"
     assert failure.labels == labels

@@ -29,7 +29,7 @@ class Crash(BaseException):
     pass
 
 
-class Lab:
+class SinkHarness:
     """Attempts of one sink. The test writes the files that Spark would write."""
 
     def __init__(self, root: Path, target: str) -> None:
@@ -48,7 +48,7 @@ class Lab:
         )
         graph = JobGraph(
             job_id=JobId("0" * 32),
-            name="lab",
+            name="job",
             vertices=(Source(name="numbers", read=Sql(query="SELECT 1")), sink),
         )
         task = RunTask(
@@ -95,12 +95,12 @@ class Lab:
 
 
 @pytest.fixture(params=["local", "remote"])
-def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SinkHarness]:
     if request.param == "local":
-        yield Lab(tmp_path, str(tmp_path / "here" / "out"))
+        yield SinkHarness(tmp_path, str(tmp_path / "here" / "out"))
         return
-    root = f"memory://lab-{next(numbers)}"
-    yield Lab(tmp_path, f"{root}/out")
+    root = f"memory://sink-{next(numbers)}"
+    yield SinkHarness(tmp_path, f"{root}/out")
     fsspec.filesystem("memory").rm(root, recursive=True)
 
 
@@ -116,79 +116,79 @@ RESULTS = {
 @pytest.mark.parametrize("name", PUBLISHING)
 @pytest.mark.parametrize(("mode", "by_partition"), RESULTS)
 def test_publishing_into_a_directory_with_content_survives_a_crash(
-    lab: Lab, name: str, mode: str, by_partition: bool
+    harness: SinkHarness, name: str, mode: str, by_partition: bool
 ) -> None:
     for path in OLD:
-        lab.put(f"{lab.target}/{path}", b"old")
-    lab.mode = mode
-    crashed = lab.crash(name, by_partition=by_partition)
+        harness.put(f"{harness.target}/{path}", b"old")
+    harness.mode = mode
+    crashed = harness.crash(name, by_partition=by_partition)
     assert crashed or (name == "publishing.before-removing-replaced" and mode == "append")
     if name in BEFORE_THE_DECISION:
-        assert [path for path in lab.list_files() if "/.stoker" not in f"/{path}"] == OLD
-    lab.attempt(by_partition=by_partition)
-    assert lab.list_files() == RESULTS[mode, by_partition]
-    lab.attempt(by_partition=by_partition)
-    assert lab.list_files() == RESULTS[mode, by_partition]
+        assert [path for path in harness.list_files() if "/.stoker" not in f"/{path}"] == OLD
+    harness.attempt(by_partition=by_partition)
+    assert harness.list_files() == RESULTS[mode, by_partition]
+    harness.attempt(by_partition=by_partition)
+    assert harness.list_files() == RESULTS[mode, by_partition]
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
 def test_a_new_local_directory_appears_atomically(tmp_path: Path, name: str) -> None:
-    lab = Lab(tmp_path, str(tmp_path / "here" / "out"))
-    lab.mode = "errorifexists"
-    lab.crash(name, by_partition=False)
-    assert lab.list_files() in ([], NEW)
-    lab.attempt()
-    assert lab.list_files() == NEW
+    harness = SinkHarness(tmp_path, str(tmp_path / "here" / "out"))
+    harness.mode = "errorifexists"
+    harness.crash(name, by_partition=False)
+    assert harness.list_files() in ([], NEW)
+    harness.attempt()
+    assert harness.list_files() == NEW
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["out"]
 
 
-def test_a_target_that_exists_is_refused_or_left_alone_by_mode(lab: Lab) -> None:
-    lab.put(f"{lab.target}/p=a/part-old-1", b"old")
-    lab.mode = "ignore"
-    lab.attempt()
-    assert lab.list_files() == ["p=a/part-old-1"]
-    lab.mode = "errorifexists"
+def test_a_target_that_exists_is_refused_or_left_alone_by_mode(harness: SinkHarness) -> None:
+    harness.put(f"{harness.target}/p=a/part-old-1", b"old")
+    harness.mode = "ignore"
+    harness.attempt()
+    assert harness.list_files() == ["p=a/part-old-1"]
+    harness.mode = "errorifexists"
     with pytest.raises(CannotRun, match="already exists"):
-        lab.attempt()
+        harness.attempt()
 
 
-def test_a_failed_write_leaves_nothing_behind(lab: Lab) -> None:
+def test_a_failed_write_leaves_nothing_behind(harness: SinkHarness) -> None:
     def half(folder: str) -> None:
-        lab.put(f"{folder}/part-1", b"1")
+        harness.put(f"{folder}/part-1", b"1")
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="full"):
-        lab.publisher().publish(half, by_partition=False)
-    assert lab.files is not None
-    assert lab.files.sizes(lab.target.rpartition("/")[0]) == {}
+        harness.publisher().publish(half, by_partition=False)
+    assert harness.files is not None
+    assert harness.files.sizes(harness.target.rpartition("/")[0]) == {}
 
 
 def test_a_decided_output_survives_a_failure_to_move_it(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, str(tmp_path / "out"))
-    lab.put(f"{lab.target}/p=a/part-old-1", b"old")
+    harness = SinkHarness(tmp_path, str(tmp_path / "out"))
+    harness.put(f"{harness.target}/p=a/part-old-1", b"old")
 
     def no_space() -> None:
         raise OSError("the disk is full")
 
     with armed("publishing.before-a-move", no_space), pytest.raises(OSError, match="full"):
-        lab.attempt()
-    lab.attempt()
-    assert lab.list_files() == sorted([*NEW, "p=a/part-old-1"])
+        harness.attempt()
+    harness.attempt()
+    assert harness.list_files() == sorted([*NEW, "p=a/part-old-1"])
 
 
 def test_files_that_were_removed_before_they_were_published_are_named(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, str(tmp_path / "out"))
-    lab.put(f"{lab.target}/p=a/part-old-1", b"old")
-    lab.crash("publishing.after-record", by_partition=False)
+    harness = SinkHarness(tmp_path, str(tmp_path / "out"))
+    harness.put(f"{harness.target}/p=a/part-old-1", b"old")
+    harness.crash("publishing.after-record", by_partition=False)
     [staged] = [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".stoker")]
     (staged / "p=a" / "part-new-1").unlink()
     with pytest.raises(CannotRun, match="part-new-1 was removed before it was published"):
-        lab.attempt()
+        harness.attempt()
 
 
 def test_spark_alone_writes_relative_paths_tables_and_foreign_formats(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, str(tmp_path / "out"))
-    task = lab.publisher()._task
+    harness = SinkHarness(tmp_path, str(tmp_path / "out"))
+    task = harness.publisher()._task
     for write in (
         FormatWrite(format="parquet", path="relative/out"),
         FormatWrite(format="parquet", table="t"),

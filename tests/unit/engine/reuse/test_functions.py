@@ -54,7 +54,11 @@ def chosen(numbers: Any, params: Any) -> Any:
     return numbers.where(col("day") == params["day"])
 
 
-@pytest.mark.parametrize("function", [ten, file, chain, chosen])
+def keywords(orders: Any, customers: Any) -> Any:
+    return orders.join(customers, on="id", how="left").sample(fraction=0.5, seed=1)
+
+
+@pytest.mark.parametrize("function", [ten, file, chain, chosen, keywords])
 def test_a_straight_line_of_calls_to_spark_only_describes_a_query(
     function: Callable[..., Any],
 ) -> None:

@@ -22,6 +22,8 @@ def shutdown_record(nonce: str, stage: ShutdownStage) -> bytes:
 
 @dataclass
 class World:
+    """A process that follows the shutdown record, and a leader that writes it."""
+
     coordination: MemoryCoordination
     leader: MemoryCoordinator
     session: MemoryCoordinator
