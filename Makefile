@@ -69,7 +69,7 @@ chaos: $(STAMP) ## real processes killed and frozen at length (ROUNDS=5, SEED=1)
 		$(PYTEST) -s tests/chaos
 
 .PHONY: savepoints
-savepoints: $(STAMP) ## savepoints of real jobs at length, random sequences with deaths (SEQUENCES=20, SEED=1)
+savepoints: $(STAMP) ## savepoints of real jobs at length, random sequences with deaths (SEQUENCES=20, SEED=…, else a random one)
 	STOKER_SAVEPOINTS=long STOKER_SEQUENCES=$(or $(SEQUENCES),20) STOKER_SEQUENCE_SEED=$(or $(SEED),0) \
 		$(PYTEST) tests/integration/engine/test_savepoints.py \
 		tests/integration/engine/test_stateful_deaths.py tests/integration/cli/test_savepoints.py \
