@@ -80,7 +80,7 @@ def exit_like(status: int) -> NoReturn:
     """
     if status < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        number = signal.Signals(-status)
+        number = -status
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})

@@ -19,6 +19,7 @@ from typing import Self
 from stoker.core.errors import Conflict, StartupFailed
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, ResourceId
+from stoker.osproc.exit import ProcessExit
 from stoker.osproc.parent_death import die_with_parent_command
 from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
 
@@ -153,10 +154,10 @@ def _end_reason(status: int, log_file: Path) -> str:
     """How the process ended, with the last lines of its log if it failed."""
     if status == 0:
         return "it ended"
-    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    how = ProcessExit(code=status).describe()
     try:
         text = log_file.read_text(errors="replace")[-4000:]
     except OSError:
         text = ""
     last = " / ".join(line.strip() for line in text.splitlines() if line.strip()[:1])[-300:]
-    return f"it ended with {how}" + (f": {last}" if last else "")
+    return f"it ended ({how})" + (f": {last}" if last else "")

@@ -67,7 +67,7 @@ def _killed(code: int, last_words: str) -> Failure:
     meaning = {
         signal.SIGSEGV: "; compiled code in it accessed invalid memory",
         signal.SIGABRT: "; compiled code in it aborted",
-    }.get(signal.Signals(-code), "")
+    }.get(-code, "")
     failure = Failure(error="ProgramCrashed", message=f"the program was {ending}{meaning}")
     return _with_last_lines(failure, last_words)
 
