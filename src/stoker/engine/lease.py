@@ -105,16 +105,24 @@ class LeaseThreads:
             self._changed.notify_all()
 
     def stop(self) -> bool:
-        """Stop: the work is done. Return True if no step has been due, and so none will run."""
+        """Stop, since the work is done; return False and change nothing if a step has been due.
+
+        After True no step runs, not even that of a thread which wakes up too late.
+        """
         with self._changed:
+            if self._lease.due(time.monotonic()) is not LeaseStep.CONTINUE:
+                return False
             self._is_stopped = True
             self._changed.notify_all()
-            return self._lease.due(time.monotonic()) is LeaseStep.CONTINUE
+            return True
 
     def _do(self, step: LeaseStep, act: Callable[[], None]) -> None:
         with self._changed:
-            while seconds := self._lease.seconds_to(step, time.monotonic()):
-                if self._is_stopped:
-                    return
+            while not self._is_stopped:
+                seconds = self._lease.seconds_to(step, time.monotonic())
+                if not seconds:
+                    break
                 self._changed.wait(min(seconds, _LONGEST_WAIT_SECONDS))
+            else:
+                return
         act()
