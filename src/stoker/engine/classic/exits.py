@@ -17,6 +17,11 @@ _JVM_LAST_LINE = f"Terminating due to {_JAVA_OUT_OF_MEMORY}"
 _NO_MASTER = "All masters are unresponsive"
 """Logged by Spark after a minute; its exception says only that the context has stopped."""
 
+_MEANINGS: dict[int, str] = {
+    signal.SIGSEGV: "; compiled code in it accessed invalid memory",
+    signal.SIGABRT: "; compiled code in it aborted",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class End:
@@ -64,10 +69,7 @@ def _killed(code: int, last_words: str) -> Failure:
             message=f"the program's process was {ending}, most likely because the machine or the "
             "program's limit ran out of memory",
         )
-    meaning = {
-        signal.SIGSEGV: "; compiled code in it accessed invalid memory",
-        signal.SIGABRT: "; compiled code in it aborted",
-    }.get(-code, "")
+    meaning = _MEANINGS.get(-code, "")
     failure = Failure(error="ProgramCrashed", message=f"the program was {ending}{meaning}")
     return _with_last_lines(failure, last_words)
 
