@@ -2,7 +2,7 @@
 
     stoker run examples/estimate_pi.py 8
 
-It uses RDDs, so it gets a Spark driver of its own.
+Like every such script, it gets a Spark driver of its own and may use RDDs.
 """
 
 import random

@@ -27,7 +27,8 @@ run` starts one for itself.
 | Code | Meaning |
 |---|---|
 | 0 | Success. For `run` and `wait`: the job is FINISHED. |
-| 1 | The job is FAILED or CANCELED, or the command could not do what was asked. |
+| 1 | The job is FAILED or CANCELED, or the command could not do what was asked. If a PySpark \
+script exited with a code of its own, `run` and `wait` exit with that code. |
 | 2 | The command line or an option is wrong, and nothing was done. For `master` and \
 `task-executor`: the process had started, and then an error ended it. |
 | 130 | Ctrl-C. If `run` was watching a job, the job has been cancelled. |

@@ -142,7 +142,7 @@ class Pipeline:
             return spark.read.json(params["path"])
         ```
 
-        As a decorator, the vertex is called `name`, or else as the function. The function returns
+        As a decorator, the vertex is called `name`, or else like the function. The function returns
         a DataFrame. It takes `spark`, `params`, both or neither; a parameter with a default keeps
         that value.
 
@@ -210,9 +210,9 @@ class Pipeline:
             return big.groupBy("day").count()
         ```
 
-        As a decorator, the vertex is called `name`, or else as the function. Each parameter of the
-        function names a vertex that it reads, except for `spark` and `params`; a parameter with a
-        default keeps that value.
+        As a decorator, the vertex is called `name`, or else like the function. Each parameter of
+        the function names a vertex that it reads, except for `spark` and `params`; a parameter with
+        a default keeps that value.
 
         - `sql`: a query that reads vertices as tables.
         - `inputs`: names of the vertices that the query reads; None means that they are found in

@@ -54,7 +54,8 @@ class RestOptions:
     )
     upload_directory: Path | None = option(
         "web.upload.dir",
-        "Directory for the files of a request while it is handled; by default the system's own.",
+        "Directory for the files of a request while it is handled; by default the system's "
+        "directory for temporary files.",
         None,
     )
     submit_enabled: bool = option(

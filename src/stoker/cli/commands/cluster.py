@@ -134,7 +134,7 @@ def _report_running(local: LocalCluster, invocation: Invocation) -> int:
 @_directory_option
 @shared_options
 def status(invocation: Invocation, directory: Path) -> int:
-    """Show the processes of the local cluster; the exit code is 1 if one is missing.
+    """Show the processes of the local cluster; the exit code is 1 unless all are running.
 
     Example: stoker cluster status --json
     """

@@ -14,8 +14,8 @@ from stoker.core.description import describe, to_json
 def info(invocation: Invocation, job_file: JobFile) -> int:
     """Print the graph of a job, without running it.
 
-    FILE is a Python pipeline, a YAML job or a SQL script; FILE.py:NAME picks one of several
-    pipelines. ARGS are passed to a Python file.
+    FILE is a Python pipeline, a YAML job, a SQL script, or any PySpark script. FILE.py:NAME picks
+    one of several pipelines. ARGS are passed to a Python file.
 
     Example: stoker info jobs/orders.py --param day=2026-11-01
     """

@@ -85,7 +85,7 @@ the duration of the last one, at most 50 ms, so that lists hardly slow submissio
 client may choose the id of the job; the same id with another graph is refused with 409.
 
 `POST /jars/upload` accepts pipelines and any PySpark script (`.py`, or `.zip` and `.whl` with a
-`__main__.py` or the file that `entryClass` names). A script with RDDs gets a driver of its own.
+`__main__.py` or the file that `entryClass` names). A script gets a driver of its own.
 
 `GET /events` and `GET /jobs/{jobid}/events` are server-sent events: `cluster` when its figures
 change, `job` when a job is new or changes, `removed` when an ended job is forgotten, and `end` when
