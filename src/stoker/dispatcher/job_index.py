@@ -70,6 +70,7 @@ class LiveJobIndex:
 
     @property
     def revision(self) -> int:
+        """Number of changes so far. Reading it brings the summaries up to date."""
         outdated, self._outdated = self._outdated, {}
         for job_id in outdated:
             self._update(job_id)
@@ -88,6 +89,7 @@ class LiveJobIndex:
 
     def since(self, revision: int) -> Difference | None:
         """What has changed since the revision; None when that is too long ago."""
+        # Bring the summaries up to date.
         _ = self.revision
         return self._log.difference(revision, self._summaries.get)
 

@@ -119,6 +119,7 @@ class DispatcherOptions:
     )
     master_restart_delay: timedelta = option(
         "dispatcher.job-master.restart-delay",
-        "Wait before a job master that broke is started again.",
+        "First wait before a job master that broke is started again; doubles with each failure, up "
+        "to a minute.",
         timedelta(seconds=1),
     )

@@ -143,12 +143,12 @@ class _Line:
         full = self._is_full(job)
         if full is None and not self._blocked:
             return None
-        words = full or f"queue {self._name} serves the jobs before it first"
+        reason = full or f"queue {self._name} serves the jobs before it first"
         if self._ahead:
-            words += f"; {_count(self._ahead, 'job')} ahead of it in the queue"
+            reason += f"; {_count(self._ahead, 'job')} ahead of it in the queue"
         self._ahead += 1
         self._blocked = True
-        return words
+        return reason
 
     def _is_full(self, job: QueuedJob) -> str | None:
         limits = self._limits

@@ -80,9 +80,9 @@ def is_wanted(path: str, known: KnownJobs) -> bool:
         return True
     match folder:
         case "results":
-            return _points(known.results, job_id, path)
+            return _is_pointed_to(known.results, job_id, path)
         case "jobs" if inside.startswith("graph/") and job_id in known.jobs:
-            return _points(known.jobs, job_id, path)
+            return _is_pointed_to(known.jobs, job_id, path)
         case "logs":
             return job_id in known.jobs or job_id in known.results or job_id in known.in_use
         case "jobs" | "blobs":
@@ -101,7 +101,7 @@ def _parts(path: str) -> tuple[str, JobId, str]:
     return folder, JobId(job_id), inside
 
 
-def _points(records: Mapping[JobId, Pointer], job_id: JobId, path: str) -> bool:
+def _is_pointed_to(records: Mapping[JobId, Pointer], job_id: JobId, path: str) -> bool:
     return job_id in records and records[job_id] in (None, path)
 
 
@@ -154,10 +154,10 @@ class OrphanSweep:
 
     async def _remove(self, job_id: JobId, doomed: dict[str, float]) -> int:
         """Spare files that were written again meanwhile: their submission may be under way."""
-        now: dict[str, float] = {}
+        times: dict[str, float] = {}
         for folder in FOLDERS:
-            now |= await self._storage.modified(f"{folder}/{job_id}")
-        unchanged = [path for path, at in doomed.items() if now.get(path) == at]
+            times |= await self._storage.modified(f"{folder}/{job_id}")
+        unchanged = [path for path, at in doomed.items() if times.get(path) == at]
         # Proves that no later leader has begun; the storage could not refuse a stale removal.
         await self._stores.leadership.commit([])
         for path in unchanged:

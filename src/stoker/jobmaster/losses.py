@@ -126,7 +126,7 @@ async def _resolve_missing_attempt(
 async def await_previous_attempt(job: JobDriver, record: AttemptRecord) -> None:
     """Wait for the task executor of an attempt that a previous leader deployed, or resolve it.
 
-    A new leader cannot know when the lease was last renewed, so it counts from its own grant.
+    A new leader cannot know when the lease was last renewed, so it counts from its own start.
     """
     loop = asyncio.get_running_loop()
     options = job.services.options

@@ -16,7 +16,7 @@ from stoker.jobmaster.regions import JobRegions, RegionAttempts
 class Scheduler:
     def __init__(self, runs: JobRegions, *, max_slots: int | None) -> None:
         self._runs = runs
-        self._most_slots = max_slots
+        self._max_slots = max_slots
         self._pool = SlotPool()
 
     @property
@@ -29,7 +29,7 @@ class Scheduler:
     def slots_needed(self) -> int:
         """Slots for regions that are deployed, wait for a slot, or are about to restart."""
         wanted = sum(run.needs_slot for run in self._runs)
-        return wanted if self._most_slots is None else min(wanted, self._most_slots)
+        return wanted if self._max_slots is None else min(wanted, self._max_slots)
 
     def accept(self, slots: Iterable[SlotHandle], needed: int) -> list[AllocationId]:
         """Accept as many slots as are needed, and again those that were accepted before."""

@@ -71,10 +71,10 @@ def match(
     rules: MatchingRules,
 ) -> list[Match]:
     """Match free slots to jobs; `used` counts the occupied slots of each task executor."""
-    turn = _Round(rules, list(free), dict(used))
+    this_round = _Round(rules, list(free), dict(used))
     waiting = {need.job_id: need for need in needs if need.missing > 0}
     given = dict.fromkeys(waiting, 0)
-    while waiting and turn.free:
+    while waiting and this_round.free:
         need = min(
             waiting.values(),
             key=lambda need: (
@@ -85,15 +85,15 @@ def match(
             ),
         )
         count = 1 if given[need.job_id] else max(1, min(need.at_once, need.missing))
-        if turn.give(need, count):
+        if this_round.give(need, count):
             given[need.job_id] += count
             if given[need.job_id] >= need.missing:
                 del waiting[need.job_id]
             continue
         if now - need.since >= rules.patience.total_seconds():
-            turn.reserve_for(need, count)
+            this_round.reserve_for(need, count)
         del waiting[need.job_id]
-    return turn.matches
+    return this_round.matches
 
 
 @dataclass

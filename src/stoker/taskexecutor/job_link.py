@@ -138,7 +138,7 @@ class JobLink:
             while self.retrieval.leader == leader:
                 seen = self._changes.value
                 await self._offer(master)
-                await self._tell(master, leader.token)
+                await self._report_changes(master, leader.token)
                 await self._wait_for_change(seen)
 
     async def _connect(self, leader: LeaderAddress) -> JobMasterGateway:
@@ -160,8 +160,8 @@ class JobLink:
 
     async def _wait_for_change(self, seen: int) -> None:
         pause = self.options.progress_interval.total_seconds()
-        passing = [self._report_delay(task) for task in self.holdings.tasks(self.job_id)]
-        pause = min([pause, *filter(None, passing)])
+        delays = [self._report_delay(task) for task in self.holdings.tasks(self.job_id)]
+        pause = min([pause, *filter(None, delays)])
         try:
             async with asyncio.timeout(pause):
                 await self._changes.wait_for_change(seen)
@@ -174,7 +174,7 @@ class JobLink:
             accepted = await master.offer_slots(self.identity.instance, offered)
             self.holdings.offer_answered(self.job_id, accepted, offered)
 
-    async def _tell(self, master: JobMasterGateway, token: FencingToken) -> None:
+    async def _report_changes(self, master: JobMasterGateway, token: FencingToken) -> None:
         for task in list(self.holdings.tasks(self.job_id)):
             if task.outcome is not None:
                 await self._report_end(master, token, task, task.outcome)
@@ -191,11 +191,11 @@ class JobLink:
     ) -> None:
         failpoint("task.before-outcome-is-told")
         before = self._report(task) if task.state is not task.reported_state else None
-        given_back = await master.attempt_ended(self.identity.instance, outcome, before)
+        returned_slots = await master.attempt_ended(self.identity.instance, outcome, before)
         failpoint("task.after-outcome-is-acknowledged")
         self.holdings.outcome_acknowledged(task)
         if token == self.token:
-            self.holdings.slots_returned(self.job_id, given_back)
+            self.holdings.slots_returned(self.job_id, returned_slots)
 
     async def _report_state(self, master: JobMasterGateway, task: HeldTask) -> None:
         state = task.state

@@ -116,8 +116,8 @@ class TaskRuns:
         """Record and report a finished task while the engine still cleans up after it."""
         decided = self._final_outcome(outcome, held)
         if decided.state is ExecutionState.FINISHED:
-            telling = self._record_and_report(decided, held)
-            held.recording = self._scope.spawn(f"record {held.attempt}", telling)
+            recording = self._record_and_report(decided, held)
+            held.recording = self._scope.spawn(f"record {held.attempt}", recording)
 
     async def _record_and_report(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
         await self._write_outcome(outcome)

@@ -35,7 +35,7 @@ class Slowness:
             await asyncio.sleep(self.next_delay())
 
 
-_NEXT = 1e-6
+_SPACING_SECONDS = 1e-6
 """Seconds between two operations of a session, which arrive in the order of sending."""
 
 
@@ -103,7 +103,7 @@ class ProcessCoordinator(MemoryCoordinator):
     async def _turn(self) -> None:
         if self._slowness.seconds:
             now = asyncio.get_running_loop().time()
-            self._arrival = max(now + self._slowness.next_delay(), self._arrival + _NEXT)
+            self._arrival = max(now + self._slowness.next_delay(), self._arrival + _SPACING_SECONDS)
             await asyncio.sleep(self._arrival - now)
         await super()._turn()
 

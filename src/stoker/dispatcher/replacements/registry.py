@@ -162,7 +162,7 @@ class Replacements:
         return directory
 
     async def _forget_old(self) -> None:
-        over = sorted((plan for plan in self._plans() if plan.phase.over), key=_age)
+        over = sorted((plan for plan in self._plans() if plan.phase.over), key=_last_change)
         for plan in over[: max(0, len(over) - MAX_KEPT)]:
             try:
                 await self._store.remove(plan)
@@ -172,7 +172,7 @@ class Replacements:
             self._drivers.pop((plan.job_id, plan.trigger_id), None)
 
 
-def _age(plan: Replacement) -> int:
+def _last_change(plan: Replacement) -> int:
     return plan.changed
 
 

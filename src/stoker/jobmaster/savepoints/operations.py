@@ -60,7 +60,10 @@ class JobSavepoints:
         self._resumed.set()
 
     async def perform(self, request: SavepointRequest) -> SavepointTaken:
-        """Take a savepoint. After an error the job continues and no savepoint is left."""
+        """Take a savepoint. After an error the job continues.
+
+        A stop can still fail when its savepoint is complete; that savepoint is not removed.
+        """
         self._check(request)
         directory = request.directory or self._services.options.savepoint_directory
         if directory is None:
