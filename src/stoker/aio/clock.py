@@ -1,6 +1,6 @@
 """Wall-clock time for records that people read.
 
-Durations and deadlines never use it: they use the monotonic time of the running loop, which a
+Timeouts and deadlines never use it: they use the monotonic time of the running loop, which a
 simulation replaces with virtual time.
 """
 

@@ -157,7 +157,7 @@ class RestartPolicy(Value):
     """failure-rate: number of failures that are tolerated within the interval."""
     interval_seconds: float = 60.0
     attempts_before_reset: int | None = None
-    """exponential-delay: restarts until the delay is reset; None means no limit."""
+    """exponential-delay: most restarts before the delay is reset; None means no limit."""
 
 
 class ResourceProfile(Value):

@@ -1,7 +1,8 @@
 """The calls of the leading dispatcher, which the REST servers of all masters use.
 
 A call may have to be repeated when its answer is lost, perhaps at the next leader. So a call that
-changes something is durable when it returns and can be repeated without harm.
+changes something can be repeated without harm, and is durable when it returns. (A triggered
+savepoint is the exception: only the leader that began it knows of it.)
 """
 
 from typing import Protocol

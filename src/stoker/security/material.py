@@ -72,8 +72,9 @@ def _checked(
         if authorities is not None:
             context.load_verify_locations(authorities)
     except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(each) for each in (certificate, key, authorities) if each is not None)
         raise InvalidOption(
-            f"{prefix}: {certificate}, {key} and {authorities} do not fit together: {error}"
+            f"{prefix}: the files do not fit together ({files}): {error}"
         ) from error
     return TlsMaterial(certificate=certificate, key=key, authorities=authorities)
 
