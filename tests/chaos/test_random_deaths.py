@@ -229,7 +229,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, cables: Cables) -> Iterato
 def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
     cluster: RealCluster, cables: Cables, tmp_path: Path
 ) -> None:
-    """All faults are injected, in a random order (FAULT-*)."""
+    """All faults are injected, in a random order."""
     chance = random.Random(SEED)
     print(f"seed {SEED}")
     scenario = DeathScenario(cluster, tmp_path, cables, chance)

@@ -1,7 +1,7 @@
 """The contract of the stores, run on every coordinator and storage.
 
-STORE-05, STORE-06 and STORE-12 require locks on entries. Stoker uses epochs instead: only the
-leader of the newest epoch changes an entry, and an entry that a leader no longer uses simply stays.
+Flink locks the entries that a leader uses. Stoker uses epochs instead: only the leader of the
+newest epoch changes an entry, so no lock has to be released (STORE-05, STORE-06, STORE-12).
 """
 
 import random
@@ -250,7 +250,7 @@ async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(
 
 
 async def test_a_previous_leader_cannot_change_a_store(stores: Stores):
-    # Design invariant 4; STORE-05, with the epoch instead of a lock
+    # Design invariant 4, STORE-05
     graph = graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     await stores.results.create_dirty(*result_and_details(graph.job_id))

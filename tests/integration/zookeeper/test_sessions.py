@@ -156,7 +156,7 @@ asyncio.run(main())
 async def test_a_process_that_was_frozen_for_too_long_writes_nothing_when_it_wakes(
     ensemble: LocalZooKeeper, open_session: OpenSession, root: str, slowness: float
 ):
-    """The age of the last contact shows at once that leases may be over (lease rule 1)."""
+    """The age of the last contact shows at once that the session may be over."""
     other = await open_session()
     child = await asyncio.create_subprocess_exec(
         sys.executable,

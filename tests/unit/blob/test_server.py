@@ -44,7 +44,7 @@ async def test_a_stored_artifact_is_read_back_unchanged(
 async def test_equal_content_of_one_job_is_stored_once(
     server: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:
-    # BLOB-01, changed: see docs/decisions/blob-keys.md
+    # BLOB-01. Flink stores it twice; docs/decisions/blob-keys.md says why Stoker does not.
     first = await put(server, job, upload(b"same"))
     assert await put(server, job, upload(b"same")) == first
     await put(server, other_job, upload(b"same"))

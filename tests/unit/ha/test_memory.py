@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from builders import virtual
 from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, SessionExpired
 from stoker.ha.coordinator import ConnectionState, Create, Put, Watch
 from stoker.ha.memory import Loss, MemoryCoordination
@@ -85,6 +86,7 @@ async def test_a_session_that_expired_unnoticed_learns_of_it_at_its_next_call(
     assert session.state is ConnectionState.LOST
 
 
+@virtual
 async def test_a_session_ends_after_its_timeout_and_learns_of_it_when_resumed():
     coordination = MemoryCoordination(session_timeout=0.01)
     session, other = coordination.session(), coordination.session()
@@ -99,6 +101,7 @@ async def test_a_session_ends_after_its_timeout_and_learns_of_it_when_resumed():
     assert session.state is ConnectionState.LOST
 
 
+@virtual
 async def test_an_auto_renewing_coordinator_begins_another_session():
     coordination = MemoryCoordination(session_timeout=0.01)
     auto_renewing, other = coordination.session(auto_renewing=True), coordination.session()
@@ -123,6 +126,7 @@ async def test_an_auto_renewing_coordinator_begins_another_session():
     assert auto_renewing.state is ConnectionState.CONNECTED
 
 
+@virtual
 async def test_the_last_contact_is_the_one_before_the_silence():
     coordination = MemoryCoordination(session_timeout=10)
     session = coordination.session()

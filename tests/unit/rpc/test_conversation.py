@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import virtual
 from stoker.rpc.conversation import Conversation, ConversationServer, Outbox
 
 LIMIT = 256 * 1024
@@ -115,6 +116,7 @@ async def test_an_answer_without_a_waiting_caller_is_ignored():
     await close_conversation(conversation, serving)
 
 
+@virtual
 async def test_a_call_cancelled_before_it_was_sent_is_not_sent():
     here, there = pair()
     conversation, host, _, serving = await open_conversation(here, there)
@@ -148,6 +150,7 @@ async def test_the_end_of_the_stream_fails_all_present_and_later_calls():
     await close_conversation(conversation, serving)
 
 
+@virtual
 async def test_answers_given_before_the_close_are_still_sent():
     here, there = pair()
     conversation, host, answering, serving = await open_conversation(here, there)
