@@ -28,7 +28,7 @@ def settings_in_file(path: Path, is_whole: IsWhole) -> list[Setting]:
         return []
     if not isinstance(root, yaml.MappingNode):
         raise InvalidOption(
-            f"{path}: a mapping of keys to values is expected, such as rest.port: 1"
+            f"{path}: a mapping of keys to values is expected, such as rest.bind-port: 8081"
         )
     settings = list(_flattened(root, "", path, is_whole, depth=0))
     _refuse_repetition(settings)

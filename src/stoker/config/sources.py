@@ -29,7 +29,9 @@ RESERVED_VARIABLES = frozenset(
         "STOKER_HOME",
         "STOKER_LOCAL_CLUSTER",
         "STOKER_MASTER",
+        "STOKER_OWNER",
         "STOKER_SEEDS",
+        "STOKER_SPARK_SERVER",
     }
 )
 """Variables that begin with the prefix but are not options."""

@@ -113,7 +113,10 @@ def _parse_path(raw: Raw) -> Path:
     text = _text(raw)
     if not text:
         raise UnreadableValue
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # ~name, and there is no user of that name
+        raise UnreadableValue from error
 
 
 def _parse_enum(kind: type[StrEnum], text: str) -> StrEnum:

@@ -16,6 +16,7 @@ from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
 from stoker.core.secrets import MASK
 from stoker.heartbeat.options import HeartbeatOptions
+from stoker.osproc import orphans
 
 
 class Paint(StrEnum):
@@ -192,6 +193,10 @@ def test_an_unknown_variable_with_our_prefix_is_an_error(loaded: Loader) -> None
     with pytest.raises(InvalidOption, match="did you mean STOKER_HOUSE_DOORS"):
         loaded(environment={"STOKER_HOUSE_DOOR": "1"})
     loaded(environment={"STOKER_MASTER": "http://x", "STOKER_FAILPOINT": "x", "OTHER": "1"})
+
+
+def test_the_marks_of_processes_that_a_job_starts_are_not_options(loaded: Loader) -> None:
+    loaded(environment={orphans.OWNER: orphans.owner_mark(), orphans.SERVER: "1"})
 
 
 @pytest.mark.parametrize("definition", ["house.doors", "=1", ""])

@@ -77,6 +77,7 @@ def test_a_home_folder_is_expanded() -> None:
         (ByteSize, "-1"),
         (Mode, "slow"),
         (Path, ""),
+        (Path, "~no-such-user/jobs"),
         (str, ["a"]),
         (tuple[str, ...], {"a": "b"}),
         (dict[str, str], "a"),
