@@ -133,6 +133,9 @@ class LogPump:
         return self._last.decode(errors="replace")
 
     def redirect_to(self, path: Path) -> None:
+        """Write to another log from now on. Once the output has ended, this changes nothing."""
+        if self._running.done():
+            return
         os.close(self._file)
         self._file = _open_log(path)
         self._log = BoundedLog(self._limit)

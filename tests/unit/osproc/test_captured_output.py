@@ -56,6 +56,21 @@ async def test_a_flush_after_the_end_of_the_process_is_harmless(tmp_path: Path) 
     assert (tmp_path / "log").read_bytes() == b"last words"
 
 
+async def test_redirecting_after_the_end_of_the_process_touches_no_descriptor(
+    tmp_path: Path,
+) -> None:
+    async with pumped(tmp_path / "log") as (pump, process):
+        process.write(b"last words")
+    reused = os.open(tmp_path, os.O_RDONLY)
+    try:
+        pump.redirect_to(tmp_path / "task")
+        pump.redirect_to_default()
+        os.fstat(reused)
+    finally:
+        os.close(reused)
+    assert pump.last_words == "last words"
+
+
 async def test_a_flush_writes_the_end_of_output_that_is_too_long(
     tmp_path: Path,
 ) -> None:
