@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker.aio.clock import system_wall_clock
+from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
 from stoker.blob.options import BlobOptions
@@ -59,6 +60,7 @@ async def run_task_executor(
 
     An error that ends the task executor is raised.
     """
+    bind_log_fields(component="taskexecutor")
     handling = configuration.of(ProcessOptions).uncaught_exceptions
     shutdowns = ShutdownFollower()
     async with (
@@ -92,6 +94,7 @@ async def task_executor_process(
             is_over=shutdowns.over.is_set,
         )
         resource_id, directories = resources.resource_id, resources.directories
+        bind_log_fields(task_executor=resource_id)
         rpc, storage = resources.rpc, resources.storage
         await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
         coordinator = await open_first_session(configuration, ids, auto_renewing=True)
