@@ -37,6 +37,9 @@ CASES = {
 
 def main() -> int:
     chosen = sys.argv[1:] or list(CASES)
+    if {"-h", "--help"} & set(chosen):
+        print(f"usage: python -m bench [CASE…]\n\nThe cases are: {', '.join(CASES)}.")
+        return 0
     unknown = [name for name in chosen if name not in CASES]
     if unknown:
         print(

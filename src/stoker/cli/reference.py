@@ -86,7 +86,7 @@ def _section(context: click.Context) -> str:
 
 
 def _row(option: click.Option) -> str:
-    metavar = "" if option.is_flag else f" {option.metavar or 'N'}"
+    metavar = "" if option.is_flag else f" {_metavar(option)}"
     names = ", ".join(visible_names(option))
     default = ""
     if isinstance(option.show_default, str):
@@ -94,6 +94,14 @@ def _row(option: click.Option) -> str:
     elif option.show_default:
         default = f" Default: {option.default}."
     return f"| `{names}{metavar}` | {option.help or ''}{default} |"
+
+
+def _metavar(option: click.Option) -> str:
+    if option.metavar:
+        return option.metavar
+    if isinstance(option.type, click.Choice):
+        return "|".join(map(str, option.type.choices)).replace("|", r"\|")
+    return "FILE" if isinstance(option.type, click.Path) else "N"
 
 
 def main(arguments: Sequence[str]) -> None:
