@@ -32,6 +32,7 @@ from stoker.rest.programs.compiler import (
     CompileRequest,
 )
 from stoker.rest.programs.store import ProgramStore, StoredProgram
+from stoker.rest.requests.uploads import make_temporary_directory
 
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "JAVA_HOME", "TZ")
 """Environment variables that the compiler gets; others may be secrets of the master."""
@@ -73,7 +74,7 @@ async def compile_program(
 ) -> AsyncIterator[CompiledProgram]:
     """Compile a program. The files of the result are deleted when the context ends."""
     try:
-        directory = Path(tempfile.mkdtemp(prefix="stoker-program-", dir=options.upload_directory))
+        directory = make_temporary_directory("stoker-program-", options.upload_directory)
     except OSError as error:
         place = options.upload_directory or tempfile.gettempdir()
         raise StorageUnavailable(

@@ -69,14 +69,19 @@ class RequestFolder:
 
     def file(self, name: str) -> Path:
         if self._path is None:
-            if self._parent is not None:
-                self._parent.mkdir(parents=True, exist_ok=True)
-            self._path = Path(tempfile.mkdtemp(prefix="stoker-upload-", dir=self._parent))
+            self._path = make_temporary_directory("stoker-upload-", self._parent)
         return self._path / name
 
     def remove(self) -> None:
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)
+
+
+def make_temporary_directory(prefix: str, parent: Path | None) -> Path:
+    """Create `parent` as well if it is missing; without it the system's directory is used."""
+    if parent is not None:
+        parent.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
 
 
 @asynccontextmanager
