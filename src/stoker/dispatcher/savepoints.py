@@ -31,7 +31,7 @@ CancelJob = Callable[[JobId], Awaitable[None]]
 
 
 @dataclass
-class _Operation:
+class _TriggeredSavepoint:
     request: SavepointRequest
     task: "asyncio.Task[SavepointStatus]"
 
@@ -39,7 +39,7 @@ class _Operation:
 class SavepointTriggers:
     def __init__(self, jobs: LiveJobs) -> None:
         self._jobs = jobs
-        self._operations: dict[tuple[JobId, str], _Operation] = {}
+        self._operations: dict[tuple[JobId, str], _TriggeredSavepoint] = {}
 
     def trigger(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest, cancel: CancelJob
@@ -60,7 +60,7 @@ class SavepointTriggers:
         task = self._jobs.scope.spawn(
             f"savepoint {trigger_id}", self._outcome(job_id, trigger_id, request, cancel)
         )
-        self._operations[key] = _Operation(request, task)
+        self._operations[key] = _TriggeredSavepoint(request, task)
 
     def running_tasks(self) -> set["asyncio.Task[SavepointStatus]"]:
         return {each.task for each in self._operations.values() if not each.task.done()}

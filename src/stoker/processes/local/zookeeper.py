@@ -54,7 +54,7 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Server:
+class _ZooKeeperServer:
     number: int
     directory: Path
     client_port: int
@@ -93,7 +93,7 @@ class LocalZooKeeper:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         ports = iter(self._ports(3 * servers))
         self._servers = [
-            _Server(
+            _ZooKeeperServer(
                 number=number,
                 directory=self.directory / f"zookeeper-{number}",
                 client_port=next(ports),
@@ -248,7 +248,7 @@ class LocalZooKeeper:
         file.write_text(" ".join(map(str, ports)) + "\n")
         return ports
 
-    def _write_files(self, server: _Server) -> None:
+    def _write_files(self, server: _ZooKeeperServer) -> None:
         data = server.directory / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "myid").write_text(f"{server.number}\n")
