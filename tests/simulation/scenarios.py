@@ -1,7 +1,10 @@
-"""Jobs for the fake engine, and the function that runs a scenario on a simulated cluster."""
+"""Jobs for the fake engine, scenarios on a simulated cluster, and what scenarios ask it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+
+import msgspec
 
 from stoker.core.graph import (
     FormatRead,
@@ -12,6 +15,11 @@ from stoker.core.graph import (
     Sink,
     Source,
 )
+from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.dispatcher.options import QueueOptions
+from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 
@@ -56,6 +64,16 @@ def job(
     )
 
 
+def stream(
+    cluster: SimulatedCluster, *, seconds: float = FOREVER, fails: int = 0, **settings: str
+) -> JobGraph:
+    """A streaming job of two regions that always restarts; `settings` are its configuration."""
+    graph = job(
+        cluster, seconds=seconds, fails=fails, sinks=2, streaming=True, restart=MANY_RESTARTS
+    )
+    return msgspec.structs.replace(graph, configuration=graph.configuration | settings)
+
+
 def simulate(
     folder: Path,
     scenario: Callable[[SimulatedCluster], Awaitable[None]],
@@ -63,11 +81,13 @@ def simulate(
     seed: int = 1,
     masters: int = 2,
     executors: int = 3,
+    queues: QueueOptions | None = None,
 ) -> SimulatedCluster:
+    """Run `scenario`, check the invariants at its end, and return the cluster."""
     clusters: list[SimulatedCluster] = []
 
     async def run() -> None:
-        cluster = SimulatedCluster(seed, folder)
+        cluster = SimulatedCluster(seed, folder, queues=queues or QueueOptions())
         clusters.append(cluster)
         async with cluster.running(masters=masters, executors=executors):
             await scenario(cluster)
@@ -75,3 +95,30 @@ def simulate(
 
     run_virtual(run, seed=seed)
     return clusters[0]
+
+
+async def dispatcher_of(cluster: SimulatedCluster) -> DispatcherGateway:
+    """A direct gateway, which shows errors after which a client would retry."""
+    leader = await cluster._dispatcher.wait_for_leader()
+    return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+
+
+async def details_of(cluster: SimulatedCluster, job_id: JobId) -> JobDetails:
+    return await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+
+
+async def wait_until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
+    """Wait until the job and all its regions run."""
+    async with asyncio.timeout(300):
+        while True:
+            details = await details_of(cluster, job_id)
+            states = {region.current.state for region in details.regions}
+            if details.status is JobStatus.RUNNING and states == {ExecutionState.RUNNING}:
+                return
+            await asyncio.sleep(0.5)
+
+
+def graph_path(cluster: SimulatedCluster, job_id: JobId) -> str:
+    """Path of the file with the graph of a job."""
+    [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
+    return path

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import FOREVER, job, simulate
+from simulation.faults import fail_over
+from simulation.scenarios import FOREVER, graph_path, job, simulate
 from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
 
@@ -93,11 +94,7 @@ def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) ->
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         for _ in range(deaths):
             await asyncio.sleep(20)
-            leader = cluster.leader()
-            assert leader is not None
-            await cluster.kill(leader)
-            await asyncio.sleep(10)
-            cluster.start_master(leader)
+            await fail_over(cluster)
         await asyncio.sleep(10)
         assert await cluster.status(job_id) is JobStatus.RUNNING
         await cluster.cancel(job_id)
@@ -127,19 +124,6 @@ def test_a_batch_job_outlives_the_stop_and_start_of_the_whole_cluster(tmp_path: 
     assert [span.finished for span in cluster.history.attempts] == [False, True]
 
 
-async def lose_the_leader(cluster: SimulatedCluster) -> None:
-    leader = cluster.leader()
-    assert leader is not None
-    await cluster.kill(leader)
-    await asyncio.sleep(10)
-    cluster.start(leader)
-
-
-def graph_file(cluster: SimulatedCluster, job_id: str) -> str:
-    [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
-    return path
-
-
 def test_attempts_keep_running_while_their_job_is_in_quarantine(tmp_path: Path) -> None:
     """The new leader vouches for the job, because the job has no job master."""
 
@@ -147,10 +131,10 @@ def test_attempts_keep_running_while_their_job_is_in_quarantine(tmp_path: Path) 
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         other = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
-        path = graph_file(cluster, stream)
+        path = graph_path(cluster, stream)
         kept = cluster.storage.files[path]
         cluster.storage.files[path] = b"\x00"
-        await lose_the_leader(cluster)
+        await fail_over(cluster)
         await asyncio.sleep(TEN_MINUTES)
         cluster.storage.files[path] = kept
         await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(stream))
@@ -172,7 +156,8 @@ def test_attempts_keep_running_while_a_new_leader_waits_for_the_storage(tmp_path
         await asyncio.sleep(5)
         cluster.storage.go_away()
         for _ in range(3):
-            await lose_the_leader(cluster) if cluster.leader() else None
+            if cluster.leader():
+                await fail_over(cluster)
             await asyncio.sleep(TEN_MINUTES / 3)
         cluster.storage.come_back()
         await asyncio.sleep(120)
@@ -190,10 +175,10 @@ def test_no_leader_vouches_for_a_job_that_was_cancelled_in_quarantine(tmp_path: 
     async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
-        path = graph_file(cluster, stream)
+        path = graph_path(cluster, stream)
         kept = cluster.storage.files[path]
         cluster.storage.files[path] = b"\x00"
-        await lose_the_leader(cluster)
+        await fail_over(cluster)
         await asyncio.sleep(120)
         [attempt] = cluster.history.attempts
         assert attempt.ended is None

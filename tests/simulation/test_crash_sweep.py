@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from simulation.faults import ProcessKiller, kill_leader
 from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
-from stoker.aio.latest import Latest
 from stoker.core.failpoints import FAILPOINTS, armed
 from stoker.core.states import JobStatus
-from stoker.testing.simulated_cluster import Process, SimulatedCluster
-from stoker.testing.virtual_time import running_process
+from stoker.testing.simulated_cluster import SimulatedCluster
 
 PASSED = sorted(name for name in FAILPOINTS if "pruning" not in name)
 """The failpoints that `whole_life` passes through.
@@ -42,26 +41,10 @@ async def whole_life(cluster: SimulatedCluster) -> None:
     assert [key for key in cluster.coordination.all_keys() if key.startswith("jobs/")] == []
 
 
-class ProcessKiller:
-    """Kills the process that reaches the failpoint for the nth time, and restarts it later."""
-
-    def __init__(self, cluster: SimulatedCluster, hit: int) -> None:
-        self.cluster = cluster
-        self.hits_left = hit
-        self.dead: Latest[Process | None] = Latest(None)
-
-    def reached(self) -> None:
-        self.hits_left -= 1
-        name = running_process.get()
-        if self.hits_left == 0 and name in self.cluster.processes:
-            self.dead.set(self.cluster.crash(name))
-
-    async def restart(self) -> None:
-        process = await self.dead.wait_until(lambda dead: dead is not None)
-        assert process is not None
-        await asyncio.gather(process.task, return_exceptions=True)
-        await asyncio.sleep(8)
-        self.cluster.start(process.name)
+async def restart_later(cluster: SimulatedCluster, killer: ProcessKiller) -> None:
+    process = await killer.wait_for_death()
+    await asyncio.sleep(8)
+    cluster.start(process.name)
 
 
 @pytest.mark.parametrize("hit", [1, 2])
@@ -72,7 +55,7 @@ def test_a_death_at_any_failpoint_loses_nothing(tmp_path: Path, name: str, hit: 
 
     async def scenario(cluster: SimulatedCluster) -> None:
         killer = ProcessKiller(cluster, hit)
-        restarting = asyncio.create_task(killer.restart())
+        restarting = asyncio.create_task(restart_later(cluster, killer))
         with armed(name, killer.reached):
             await whole_life(cluster)
         restarting.cancel()
@@ -92,9 +75,7 @@ def test_the_simulated_life_passes_every_failpoint(tmp_path: Path) -> None:
                 stack.enter_context(armed(name, lambda name=name: passed.add(name)))
             cluster.start_master("master-2")
             await whole_life(cluster)
-            leader = cluster.leader()
-            assert leader is not None
-            await cluster.kill(leader)
+            await kill_leader(cluster)
             await cluster.submit(job(cluster))
             for job_id in cluster.history.acknowledged:
                 await cluster.wait_for_end(job_id)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from simulation.faults import kill_leader
 from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
@@ -70,9 +71,7 @@ def run_with_damage(folder: Path, number: int, damage: Damage) -> int:
             await victims.prepare()
             places.extend(victims.places())
             victims.damage(places[number], damage)
-            leader = cluster.leader()
-            assert leader is not None
-            await cluster.kill(leader)
+            await kill_leader(cluster)
             async with asyncio.timeout(300):
                 assert await cluster.wait_for_end(good) is JobStatus.FINISHED
                 later = await cluster.submit(job(cluster))
@@ -102,9 +101,7 @@ def test_a_job_whose_own_record_is_damaged_goes_to_quarantine_with_the_reason(
         job_id = await cluster.submit(graph)
         await asyncio.sleep(3)
         cluster.storage.files[path_of(job_id)] = b'{"path": "\xff'
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        await kill_leader(cluster)
         await asyncio.sleep(30)
         (quarantined_job,) = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
         assert quarantined_job.job_id == job_id

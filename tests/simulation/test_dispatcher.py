@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.faults import fail_over
+from simulation.scenarios import FOREVER, MANY_RESTARTS, dispatcher_of, job, simulate
 from stoker.core.errors import (
     DuplicateJob,
     InvalidInput,
@@ -25,7 +26,6 @@ from stoker.core.graph import Artifact, ArtifactKind
 from stoker.core.ids import RegionId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
-from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Put
 from stoker.ha.record import decode_record
@@ -33,20 +33,6 @@ from stoker.ha.stores.attempts import AttemptRecord
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.jobmaster import resource_manager_link
 from stoker.testing.simulated_cluster import SimulatedCluster
-
-
-async def dispatcher_of(cluster: SimulatedCluster) -> DispatcherGateway:
-    """A direct gateway, which shows errors after which a client would retry."""
-    leader = await cluster._dispatcher.wait_for_leader()
-    return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
-
-
-async def fail_over(cluster: SimulatedCluster) -> None:
-    leader = cluster.leader()
-    assert leader is not None
-    await cluster.kill(leader)
-    await asyncio.sleep(10)
-    cluster.start(leader)
 
 
 def test_a_submission_without_storage_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:

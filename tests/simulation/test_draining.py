@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import FOREVER, job, simulate
+from simulation.faults import kill_leader
+from simulation.scenarios import FOREVER, details_of, job, simulate
 from stoker.core.errors import NotFound
 from stoker.core.graph import RestartPolicy
 from stoker.core.ids import JobId, ResourceId
-from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
 
@@ -21,10 +21,6 @@ NEVER = RestartPolicy(strategy="none")
 
 async def drain(cluster: SimulatedCluster, name: str, seconds: float | None = None) -> None:
     await cluster.ask(lambda d: d.drain_task_executor(ResourceId(name), seconds))
-
-
-async def details(cluster: SimulatedCluster, job_id: JobId) -> JobDetails:
-    return await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
 
 
 def executors_of(cluster: SimulatedCluster, job_id: JobId) -> list[str]:
@@ -64,7 +60,7 @@ def test_a_stream_moves_to_another_executor_without_a_failure_of_its_job(tmp_pat
         await asyncio.sleep(10)
         first, second = executors_of(cluster, job_id)
         assert first == name != second
-        now = await details(cluster, job_id)
+        now = await details_of(cluster, job_id)
         assert now.status is JobStatus.RUNNING
         assert now.failures == ()
         assert now.regions[0].current.state is ExecutionState.RUNNING
@@ -96,7 +92,9 @@ def test_the_last_executor_drains_too_and_the_job_reports_why_it_waits(
         await drain(cluster, "executor-0")
         job_id = await cluster.submit(job(cluster))
         await asyncio.sleep(5)
-        assert "no task executor is registered" in ((await details(cluster, job_id)).waiting or "")
+        assert "no task executor is registered" in (
+            (await details_of(cluster, job_id)).waiting or ""
+        )
         await cluster.stop("executor-0")
         cluster.start("executor-0")
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
@@ -110,9 +108,7 @@ def test_a_new_leader_knows_which_executors_are_draining(tmp_path: Path) -> None
         await asyncio.sleep(5)
         [name] = executors_of(cluster, job_id)
         await drain(cluster, name)
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        await kill_leader(cluster)
         await asyncio.sleep(20)
         known = {
             each.resource_id: each.draining

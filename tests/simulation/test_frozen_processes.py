@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from simulation.faults import leader_of
 from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
 from simulation.test_crash_sweep import whole_life
 from stoker.aio.latest import Latest
@@ -122,8 +123,7 @@ def test_a_leader_that_was_frozen_for_less_than_its_session_keeps_leading(tmp_pa
     async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
-        leader = cluster.leader()
-        assert leader is not None
+        leader = leader_of(cluster)
         for _ in range(5):
             cluster.freeze(leader)
             await asyncio.sleep(SESSION_TIMEOUT / 2)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.faults import leader_of
+from simulation.scenarios import FOREVER, MANY_RESTARTS, details_of, job, simulate
 from stoker.core.graph import FormatWrite, JobGraph, Sink
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.manifests import Manifest, Publication
@@ -46,13 +47,12 @@ def test_failures_from_the_time_of_an_earlier_leader_are_still_reported(tmp_path
         graph = job(cluster, seconds=6, fails=3, restart=MANY_RESTARTS)
         job_id = await cluster.submit(graph)
         await asyncio.sleep(16)
-        before = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        before = await details_of(cluster, job_id)
         assert [record.attempt_number for record in before.failures] == [1, 0]
-        leader = cluster.leader()
-        assert leader is not None
+        leader = leader_of(cluster)
         cluster.crash(leader)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
-        after = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        after = await details_of(cluster, job_id)
         assert [record.attempt_number for record in after.failures] == [2, 1, 0]
         assert [record.failure.labels["cause"] for record in after.failures] == ["user-code"] * 3
 

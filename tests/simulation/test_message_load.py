@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.faults import kill_leader
+from simulation.scenarios import FOREVER, MANY_RESTARTS, details_of, job, simulate
 from stoker.core.states import JobStatus
 from stoker.jobmaster import losses
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -65,11 +66,11 @@ def test_a_streaming_job_with_too_few_slots_reports_it_and_fails_in_time(tmp_pat
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, sinks=7, streaming=True))
         await asyncio.sleep(10)
-        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        details = await details_of(cluster, job_id)
         assert details.waiting is not None
         assert details.waiting.startswith("needs 7 more slots; 6 of 6 are free; the cluster can ")
         assert await cluster.wait_for_end(job_id, patience=320) is JobStatus.FAILED
-        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        details = await details_of(cluster, job_id)
         assert "needs 7 more slots" in details.failures[0].failure.message
 
     simulate(tmp_path, scenario)
@@ -101,9 +102,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
             for _ in range(5)
         ]
         await cluster.kill("executor-1")
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        await kill_leader(cluster)
         for each in jobs:
             await cluster.wait_for_end(each)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.scenarios import FOREVER, job, simulate
+from simulation.faults import kill_leader
+from simulation.scenarios import FOREVER, graph_path, job, simulate
 from stoker.blob.keys import folder_of
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph
-from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.storage.contract import storage_unavailable
 from stoker.storage.memory import MemoryStorage
@@ -39,11 +39,6 @@ class Permissions:
             return await read(storage, path)
 
         monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
-
-
-def graph_path(cluster: SimulatedCluster, job_id: JobId) -> str:
-    [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
-    return path
 
 
 def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str]:
@@ -77,9 +72,7 @@ def test_twenty_jobs_recover_beside_every_kind_of_damaged_job(
         damaged = graph_path(cluster, bad[4])
         files[damaged] = files[damaged].replace(b"simulated", b"simu\xffated")
         del files[file]
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        await kill_leader(cluster)
         for each in good:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
         assert await cluster.wait_for_end(without_file) is JobStatus.FAILED

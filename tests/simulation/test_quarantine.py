@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.faults import fail_over
+from simulation.scenarios import FOREVER, MANY_RESTARTS, graph_path, job, simulate
 from stoker.core.errors import ConnectionLost, DuplicateJob, JobQuarantined, NotFound
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
@@ -24,19 +25,6 @@ from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 BAD = b"\x00 not a graph"
-
-
-async def fail_over(cluster: SimulatedCluster) -> None:
-    leader = cluster.leader()
-    assert leader is not None
-    await cluster.kill(leader)
-    await asyncio.sleep(10)
-    cluster.start(leader)
-
-
-def graph_path(cluster: SimulatedCluster, job_id: JobId) -> str:
-    [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
-    return path
 
 
 async def broken_job(cluster: SimulatedCluster, seconds: float = FOREVER) -> tuple[JobId, bytes]:

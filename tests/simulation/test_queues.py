@@ -7,23 +7,22 @@ fail-over.
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job
+from simulation.faults import fail_over, kill_leader
+from simulation.scenarios import FOREVER, MANY_RESTARTS, details_of, job, simulate
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
-from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.dispatcher.options import QueueOptions
 from stoker.testing.history import History
 from stoker.testing.simulated_cluster import SimulatedCluster
-from stoker.testing.virtual_time import run_virtual
 
 QUEUES = QueueOptions(
     names=("adhoc",),
@@ -38,32 +37,8 @@ SEEDS = range(1, 1 + max(1, int(os.environ.get("STOKER_SEEDS", "60")) // 30))
 JOBS = 200
 
 
-def simulate(
-    folder: Path,
-    scenario: Callable[[SimulatedCluster], Awaitable[None]],
-    *,
-    seed: int = 1,
-    executors: int = 3,
-) -> SimulatedCluster:
-    clusters: list[SimulatedCluster] = []
-
-    async def run() -> None:
-        cluster = SimulatedCluster(seed, folder, queues=QUEUES)
-        clusters.append(cluster)
-        async with cluster.running(masters=2, executors=executors):
-            await scenario(cluster)
-            assert await cluster.broken_invariants() == []
-
-    run_virtual(run, seed=seed)
-    return clusters[0]
-
-
 def queued(graph: JobGraph, queue: str, priority: int = 0, slots: int | None = None) -> JobGraph:
     return msgspec.structs.replace(graph, queue=queue, priority=priority, slots=slots)
-
-
-async def details(cluster: SimulatedCluster, job_id: JobId) -> JobDetails:
-    return await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
 
 
 def most_at_once(history: History, jobs: Iterable[JobId]) -> tuple[int, int]:
@@ -124,17 +99,13 @@ def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
 
         async def lose_the_leader() -> None:
             await asyncio.sleep(random.uniform(20, 90))
-            leader = cluster.leader()
-            assert leader is not None
-            await cluster.kill(leader)
-            await asyncio.sleep(10)
-            cluster.start(leader)
+            await fail_over(cluster)
 
         await asyncio.gather(submit_all(), lose_executors(), lose_the_leader())
         for job_id in queues:
             assert await cluster.wait_for_end(job_id, patience=7200) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, scenario, seed=seed)
+    cluster = simulate(tmp_path, scenario, seed=seed, queues=QUEUES)
     assert len(queues) == JOBS
     assert Counter(queues.values()).keys() == {"nightly", "single", "adhoc", "default"}
     assert_limits_held(cluster.history, queues)
@@ -149,7 +120,7 @@ def test_a_queue_admits_jobs_in_order_and_reports_why_the_others_wait(tmp_path: 
             jobs.append(await cluster.submit(graph))
             await asyncio.sleep(0.1)
         await asyncio.sleep(2)
-        words = [(await details(cluster, each)).waiting for each in jobs]
+        words = [(await details_of(cluster, each)).waiting for each in jobs]
         assert words == [
             None,
             None,
@@ -166,7 +137,7 @@ def test_a_queue_admits_jobs_in_order_and_reports_why_the_others_wait(tmp_path: 
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, scenario)
+    cluster = simulate(tmp_path, scenario, queues=QUEUES)
     began = [min(s.began for s in cluster.history.attempts if s.job_id == each) for each in jobs]
     assert began == sorted(began)
 
@@ -181,17 +152,17 @@ def test_the_reason_for_waiting_is_up_to_date_whenever_it_is_requested(tmp_path:
         await asyncio.sleep(5)
         waits = await cluster.submit(queued(job(cluster, seconds=FOREVER), "adhoc"))
         await asyncio.sleep(60)
-        alone = (await details(cluster, waits)).waiting
+        alone = (await details_of(cluster, waits)).waiting
         another = await cluster.submit(queued(job(cluster, seconds=FOREVER), "adhoc"))
         await asyncio.sleep(1)
-        together = (await details(cluster, waits)).waiting
+        together = (await details_of(cluster, waits)).waiting
         assert alone == "needs 1 more slot; 0 of 2 are free"
         assert together == "needs 1 more slot; 0 of 2 are free; 1 other job waits as well"
         for each in (*running, waits, another):
             await cluster.cancel(each)
             await cluster.wait_for_end(each)
 
-    simulate(tmp_path, scenario, executors=1)
+    simulate(tmp_path, scenario, executors=1, queues=QUEUES)
 
 
 def test_the_queue_order_survives_a_fail_over_and_running_jobs_count(tmp_path: Path) -> None:
@@ -203,13 +174,11 @@ def test_the_queue_order_survives_a_fail_over_and_running_jobs_count(tmp_path: P
             jobs.append(await cluster.submit(graph))
             await asyncio.sleep(0.1)
         await asyncio.sleep(3)
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        await kill_leader(cluster)
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, scenario)
+    cluster = simulate(tmp_path, scenario, queues=QUEUES)
     spans = cluster.history.attempts
     assert len(spans) == 6, "nothing ran twice"
     began = {each: min(s.began for s in spans if s.job_id == each) for each in jobs}
@@ -231,11 +200,11 @@ def test_a_job_that_waits_in_its_queue_can_be_cancelled_at_once(tmp_path: Path) 
         third = await cluster.submit(queued(job(cluster), "single"))
         await cluster.cancel(second)
         assert await cluster.wait_for_end(second, patience=10) is JobStatus.CANCELED
-        assert "single is at its limit" in ((await details(cluster, third)).waiting or "")
+        assert "single is at its limit" in ((await details_of(cluster, third)).waiting or "")
         await cluster.cancel(first)
         assert await cluster.wait_for_end(third) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, scenario)
+    cluster = simulate(tmp_path, scenario, queues=QUEUES)
     assert len({span.job_id for span in cluster.history.attempts}) == 2
 
 
@@ -248,7 +217,7 @@ def test_a_job_that_its_queue_could_never_admit_is_refused_with_the_reason(tmp_p
         narrow = queued(job(cluster, sinks=4), "nightly", slots=2)
         assert await cluster.wait_for_end(await cluster.submit(narrow)) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, scenario)
+    cluster = simulate(tmp_path, scenario, queues=QUEUES)
     assert most_at_once(cluster.history, {s.job_id for s in cluster.history.attempts})[1] == 2
 
 
@@ -267,7 +236,7 @@ def test_streams_that_start_together_neither_deadlock_nor_starve(tmp_path: Path)
         for each in (*streams, *flood):
             assert await cluster.wait_for_end(each, patience=600) is JobStatus.FINISHED
 
-    simulate(tmp_path, scenario)
+    simulate(tmp_path, scenario, queues=QUEUES)
 
 
 def test_a_job_of_low_priority_is_not_starved_by_a_flood_of_more_important_jobs(
@@ -291,4 +260,4 @@ def test_a_job_of_low_priority_is_not_starved_by_a_flood_of_more_important_jobs(
         for each in list(cluster.history.acknowledged):
             await cluster.wait_for_end(each)
 
-    simulate(tmp_path, scenario)
+    simulate(tmp_path, scenario, queues=QUEUES)

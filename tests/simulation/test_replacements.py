@@ -5,14 +5,14 @@ end. No client dies here, because a replacement does not depend on its client.
 """
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.faults import ProcessKiller
+from simulation.scenarios import details_of, job, simulate, stream, wait_until_running
 from stoker.core.errors import CannotTakeSavepoint, Conflict, InvalidInput, NotFound
 from stoker.core.failpoints import REPLACEMENT_FAILPOINTS, armed
 from stoker.core.graph import JobGraph
@@ -26,23 +26,11 @@ from stoker.core.replacements import (
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.testing.simulated_cluster import SimulatedCluster
-from stoker.testing.virtual_time import running_process
 
 DIRECTORY = "/saved"
 TRIGGER = "5" * 32
 GOOD = "good"
 BAD = "bad"
-
-
-def stream(cluster: SimulatedCluster, *, fails: int = 0, seconds: float = FOREVER) -> JobGraph:
-    return job(
-        cluster,
-        seconds=seconds,
-        fails=fails,
-        sinks=2,
-        streaming=True,
-        restart=MANY_RESTARTS,
-    )
 
 
 def version(cluster: SimulatedCluster, kind: str) -> JobGraph:
@@ -61,7 +49,7 @@ def upgrade(old: JobId, graph: JobGraph, trigger_id: str = TRIGGER) -> Replaceme
     )
 
 
-async def trigger(cluster: SimulatedCluster, request: ReplacementRequest) -> None:
+async def trigger_replacement(cluster: SimulatedCluster, request: ReplacementRequest) -> None:
     await cluster.ask(lambda d: d.trigger_replacement(request))
 
 
@@ -94,16 +82,6 @@ async def wait_until_over(
     return await wait_for_phase(cluster, old, None, trigger_id)
 
 
-async def wait_until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
-    async with asyncio.timeout(300):
-        while True:
-            details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
-            states = {region.current.state.value for region in details.regions}
-            if details.status is JobStatus.RUNNING and states == {"RUNNING"}:
-                return
-            await asyncio.sleep(0.5)
-
-
 async def live_jobs(cluster: SimulatedCluster) -> list[JobId]:
     jobs = await cluster.jobs()
     return [each.job_id for each in jobs if not each.status.globally_terminal]
@@ -121,19 +99,19 @@ def test_a_good_version_replaces_the_old_one(tmp_path: Path):
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
         new = version(cluster, GOOD)
-        await trigger(cluster, upgrade(old, new))
-        await trigger(cluster, upgrade(old, new))
+        await trigger_replacement(cluster, upgrade(old, new))
+        await trigger_replacement(cluster, upgrade(old, new))
         with pytest.raises(Conflict, match="used for another replacement"):
-            await trigger(cluster, upgrade(old, version(cluster, GOOD)))
+            await trigger_replacement(cluster, upgrade(old, version(cluster, GOOD)))
         with pytest.raises(Conflict, match="is already being replaced"):
-            await trigger(cluster, upgrade(old, version(cluster, GOOD), "6" * 32))
+            await trigger_replacement(cluster, upgrade(old, version(cluster, GOOD), "6" * 32))
         over = await wait_until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.DONE, new.job_id)
-        details = await cluster.ask(lambda d: d.job_details(new.job_id))
+        details = await details_of(cluster, new.job_id)
         assert details.checkpoints.restored is not None
         assert details.checkpoints.restored.path == over.savepoint
         assert await live_jobs(cluster) == [new.job_id]
-        await trigger(cluster, upgrade(old, new))
+        await trigger_replacement(cluster, upgrade(old, new))
         assert await wait_until_over(cluster, old) == over
         await cancel_and_wait(cluster, new.job_id)
 
@@ -145,7 +123,7 @@ def test_a_bad_version_is_cancelled_and_the_old_one_is_restored(tmp_path: Path):
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
         new = version(cluster, BAD)
-        await trigger(cluster, upgrade(old, new))
+        await trigger_replacement(cluster, upgrade(old, new))
         over = await wait_until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.ROLLED_BACK, over.back_id)
         assert "FakeFailure" in over.reason
@@ -162,14 +140,14 @@ def test_a_failed_stop_leaves_the_old_version_running(tmp_path: Path):
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
         cluster.saved.go_away()
-        await trigger(cluster, upgrade(old, version(cluster, GOOD)))
+        await trigger_replacement(cluster, upgrade(old, version(cluster, GOOD)))
         over = await wait_until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.FAILED, old)
         assert "the job continues unchanged" in over.reason
         cluster.saved.come_back()
         assert await live_jobs(cluster) == [old]
         again = version(cluster, GOOD)
-        await trigger(cluster, upgrade(old, again, "7" * 32))
+        await trigger_replacement(cluster, upgrade(old, again, "7" * 32))
         over = await wait_until_over(cluster, old, "7" * 32)
         assert over.phase is ReplacementPhase.DONE
         await cancel_and_wait(cluster, again.job_id)
@@ -182,7 +160,7 @@ def test_the_old_version_is_not_restored_when_a_user_cancels_the_new_one(tmp_pat
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
         new = version(cluster, GOOD)
-        await trigger(cluster, upgrade(old, new))
+        await trigger_replacement(cluster, upgrade(old, new))
         await wait_for_phase(cluster, old, ReplacementPhase.WATCHING)
         await wait_until_running(cluster, new.job_id)
         await cancel_and_wait(cluster, new.job_id)
@@ -198,19 +176,19 @@ def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Pa
     async def scenario(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=5))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
-            await trigger(cluster, upgrade(batch, version(cluster, GOOD)))
+            await trigger_replacement(cluster, upgrade(batch, version(cluster, GOOD)))
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
         with pytest.raises(InvalidInput, match="is a batch job"):
-            await trigger(cluster, upgrade(old, job(cluster)))
+            await trigger_replacement(cluster, upgrade(old, job(cluster)))
         without_partitions = msgspec.structs.replace(rescale(old), partitions=None)
         with pytest.raises(InvalidInput, match="partitions must be"):
-            await trigger(cluster, without_partitions)
+            await trigger_replacement(cluster, without_partitions)
         without_directory = msgspec.structs.replace(
             upgrade(old, version(cluster, GOOD)), directory=None
         )
         with pytest.raises(InvalidInput, match="no directory is named"):
-            await trigger(cluster, without_directory)
+            await trigger_replacement(cluster, without_directory)
         with pytest.raises(NotFound, match="no replacement"):
             await cluster.ask(lambda d: d.replacement_status(old, TRIGGER, None, 0))
         assert await cluster.status(old) is JobStatus.RUNNING
@@ -226,7 +204,7 @@ def test_a_rescale_that_cannot_repartition_the_state_restores_the_job(tmp_path: 
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
-        await trigger(cluster, rescale(old))
+        await trigger_replacement(cluster, rescale(old))
         over = await wait_until_over(cluster, old)
         assert over.phase is ReplacementPhase.ROLLED_BACK
         assert "no Spark to repartition" in over.reason
@@ -245,18 +223,6 @@ def rescale(old: JobId) -> ReplacementRequest:
         directory=DIRECTORY,
         window_seconds=0,
     )
-
-
-def crash_at_hit(cluster: SimulatedCluster, hit: int, deaths: list[str]) -> Callable[[], None]:
-    hits: list[str] = []
-
-    def die() -> None:
-        hits.append(running_process.get())
-        if len(hits) == hit:
-            deaths.append(hits[-1])
-            cluster.crash(hits[-1])
-
-    return die
 
 
 ONCE = (
@@ -305,11 +271,11 @@ def test_the_next_leader_continues_a_replacement_from_every_failpoint(
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
         new = version(cluster, kind)
-        deaths: list[str] = []
-        with armed(name, crash_at_hit(cluster, hit, deaths)):
-            await trigger(cluster, upgrade(old, new))
+        killer = ProcessKiller(cluster, hit)
+        with armed(name, killer.reached):
+            await trigger_replacement(cluster, upgrade(old, new))
             over = await wait_until_over(cluster, old)
-        assert deaths
+        assert killer.dead.value is not None
         assert await cluster.wait_for_end(old) is JobStatus.FINISHED
         expected = ReplacementPhase.DONE if kind == GOOD else ReplacementPhase.ROLLED_BACK
         assert over.phase is expected, over
@@ -338,14 +304,14 @@ def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path:
         cluster.repartition = repartition
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
-        deaths: list[str] = []
-        with armed(name, crash_at_hit(cluster, 1, deaths)):
-            await trigger(cluster, rescale(old))
+        killer = ProcessKiller(cluster)
+        with armed(name, killer.reached):
+            await trigger_replacement(cluster, rescale(old))
             over = await wait_until_over(cluster, old)
-        assert deaths
+        assert killer.dead.value is not None
         assert over.phase is ReplacementPhase.DONE, over
         assert over.origin == f"{DIRECTORY}/{made[-1]}"
-        details = await cluster.ask(lambda d: d.job_details(over.new_id))
+        details = await details_of(cluster, over.new_id)
         assert details.configuration["spark.sql.shuffle.partitions"] == "4"
         assert await live_jobs(cluster) == [over.new_id]
         await cancel_and_wait(cluster, over.new_id)

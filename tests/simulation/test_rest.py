@@ -4,6 +4,7 @@ Claim under attack: every answer has the fields and types of Flink's answers.
 """
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,9 @@ import httpx
 import msgspec
 
 from contract import flink_facts
-from simulation.scenarios import FOREVER, job, simulate
-from simulation.test_savepoints import wait_until_running
+from simulation.scenarios import FOREVER, dispatcher_of, job, simulate, wait_until_running
 from stoker.core.ids import Ids, JobId, vertex_hex_id
 from stoker.core.states import JobStatus
-from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
 from stoker.processes.inspection.endpoint import Inspection, inspection_at
 from stoker.rest.app import build_app
@@ -38,16 +37,12 @@ class NoBlobs:
 def client_of(
     cluster: SimulatedCluster, inspection: InspectionGateway | None = None
 ) -> httpx.AsyncClient:
-    async def dispatcher() -> DispatcherGateway:
-        leader = await cluster._dispatcher.wait_for_leader()
-        return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
-
     async def process_at(address: str) -> InspectionGateway:
         assert inspection is not None
         return inspection
 
     services = RestServices(
-        dispatcher=dispatcher,
+        dispatcher=partial(dispatcher_of, cluster),
         blobs=NoBlobs(),  # type: ignore[arg-type]
         leads=lambda: True,
         leader_url=lambda: "http://127.0.0.1:8081",

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, details_of, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 
 async def states_of(cluster: SimulatedCluster, job_id: JobId) -> set[ExecutionState]:
-    details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+    details = await details_of(cluster, job_id)
     return {region.current.state for region in details.regions}
 
 
@@ -47,7 +47,7 @@ def test_a_job_that_moved_elsewhere_gives_up_its_previous_slot(tmp_path: Path) -
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=MANY_RESTARTS)
         runs = await cluster.submit(graph)
         await asyncio.sleep(5)
-        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(runs))
+        details = await details_of(cluster, runs)
         name = details.regions[0].current.task_executor
         assert name is not None
         await cluster.kill(name)

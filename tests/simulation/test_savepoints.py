@@ -7,13 +7,13 @@ two savepoints.
 import asyncio
 import contextlib
 import errno
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.faults import ProcessKiller
+from simulation.scenarios import details_of, job, simulate, stream, wait_until_running
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import (
     CannotTakeSavepoint,
@@ -29,28 +29,13 @@ from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
-from stoker.testing.virtual_time import running_process
 from unit.savepoints.checkpoint_files import JOB, FakeQuery
 
 DIRECTORY = "/saved"
 STOP = SavepointRequest(directory=DIRECTORY, stop=True, limit_seconds=20)
 
 
-def stream(cluster: SimulatedCluster, **more: str) -> JobGraph:
-    graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=MANY_RESTARTS)
-    return msgspec.structs.replace(graph, configuration=graph.configuration | more)
-
-
-async def wait_until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
-    while True:
-        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
-        states = {region.current.state.value for region in details.regions}
-        if details.status is JobStatus.RUNNING and states == {"RUNNING"}:
-            return
-        await asyncio.sleep(0.5)
-
-
-async def trigger(
+async def take_savepoint(
     cluster: SimulatedCluster, job_id: JobId, request: SavepointRequest, trigger_id: str = "1" * 32
 ) -> SavepointStatus:
     await cluster.ask(lambda d: d.trigger_savepoint(job_id, trigger_id, request))
@@ -66,17 +51,17 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, job_id)
-        status = await trigger(cluster, job_id, STOP)
+        status = await take_savepoint(cluster, job_id, STOP)
         assert status.taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
-        again = await trigger(cluster, job_id, STOP)
+        again = await take_savepoint(cluster, job_id, STOP)
         assert again == status
         listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
         assert [each.path for each in listed] == [status.taken.path]
         new = msgspec.structs.replace(stream(cluster), restore=Restore(path=status.taken.path))
         second = await cluster.submit(new)
         await wait_until_running(cluster, second)
-        details = await cluster.ask(lambda d: d.job_details(second))
+        details = await details_of(cluster, second)
         assert details.checkpoints.restored is not None
         await cluster.ask(lambda d: d.dispose_savepoint(status.taken.path))
         assert cluster.saved.files == {}
@@ -92,12 +77,12 @@ def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster, **{"fake.no-boundary": "1"}))
         await wait_until_running(cluster, job_id)
-        status = await trigger(cluster, job_id, STOP)
+        status = await take_savepoint(cluster, job_id, STOP)
         assert status.taken is None
         assert "no batch boundary" in status.message
         assert "continues" in status.message
         await asyncio.sleep(60)
-        details = await cluster.ask(lambda d: d.job_details(job_id))
+        details = await details_of(cluster, job_id)
         assert details.status is JobStatus.RUNNING
         assert details.failures == ()
         assert details.checkpoints.counts.failed == 1
@@ -126,18 +111,18 @@ def test_a_job_keeps_running_when_its_savepoint_directory_fails(
         job_id = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, job_id)
         cluster.saved.go_away(code)
-        status = await trigger(cluster, job_id, msgspec.structs.replace(STOP, stop=stop))
+        status = await take_savepoint(cluster, job_id, msgspec.structs.replace(STOP, stop=stop))
         assert status.error == "StorageUnavailable"
         assert words in status.message
         cluster.saved.come_back()
         await asyncio.sleep(5)
-        details = await cluster.ask(lambda d: d.job_details(job_id))
+        details = await details_of(cluster, job_id)
         assert details.status is JobStatus.RUNNING
         assert details.failures == ()
         assert details.checkpoints.latest_failed is not None
         assert words in details.checkpoints.latest_failed.failure
         assert cluster.saved.files == {}
-        assert (await trigger(cluster, job_id, STOP, "2" * 32)).taken is not None
+        assert (await take_savepoint(cluster, job_id, STOP, "2" * 32)).taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
     simulate(tmp_path, scenario)
@@ -150,13 +135,13 @@ def test_one_trigger_id_means_one_operation(tmp_path: Path):
         job_id = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, job_id)
         request = msgspec.structs.replace(STOP, stop=False)
-        first = await trigger(cluster, job_id, request)
-        assert await trigger(cluster, job_id, request) == first
+        first = await take_savepoint(cluster, job_id, request)
+        assert await take_savepoint(cluster, job_id, request) == first
         with pytest.raises(Conflict, match="choose another id"):
-            await trigger(cluster, job_id, STOP)
+            await take_savepoint(cluster, job_id, STOP)
         both = msgspec.structs.replace(STOP, cancel=True)
         with pytest.raises(InvalidInput, match="either stopped or cancelled"):
-            await trigger(cluster, job_id, both, "2" * 32)
+            await take_savepoint(cluster, job_id, both, "2" * 32)
         listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
         assert len(listed) == 1
         assert await cluster.ask(lambda d: d.job_status(job_id)) is JobStatus.RUNNING
@@ -172,7 +157,7 @@ def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, job_id)
-        status = await trigger(cluster, job_id, STOP)
+        status = await take_savepoint(cluster, job_id, STOP)
         assert status.taken is not None
         path = status.taken.path
         (manifest,) = [name for name in cluster.saved.files if name.endswith("manifest.json")]
@@ -212,10 +197,10 @@ def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
     async def scenario(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=20))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
-            await trigger(cluster, batch, STOP)
+            await take_savepoint(cluster, batch, STOP)
         assert await cluster.wait_for_end(batch) is JobStatus.FINISHED
         with pytest.raises(CannotTakeSavepoint, match="has ended as FINISHED"):
-            await trigger(cluster, batch, STOP)
+            await take_savepoint(cluster, batch, STOP)
         with pytest.raises(NotFound):
             await cluster.ask(lambda d: d.savepoint_status(batch, "9" * 32, 0))
         missing = msgspec.structs.replace(stream(cluster), restore=Restore(path="/saved/none"))
@@ -232,12 +217,12 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        early = await trigger(cluster, job_id, STOP)
+        early = await take_savepoint(cluster, job_id, STOP)
         assert (early.taken, early.error) == (None, "CannotTakeSavepoint")
         assert "try again" in early.message
         await wait_until_running(cluster, job_id)
         no_directory = SavepointRequest(limit_seconds=20)
-        without_directory = await trigger(cluster, job_id, no_directory, "2" * 32)
+        without_directory = await take_savepoint(cluster, job_id, no_directory, "2" * 32)
         assert without_directory.taken is None
         assert "execution.checkpointing.savepoint-dir" in without_directory.message
         assert await cluster.status(job_id) is JobStatus.RUNNING
@@ -263,7 +248,7 @@ def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
         FakeQuery(scratch, "sink-0").run(3)
         for path, file in scratch.files.items():
             await cluster.storage.write(path.replace(JOB, job_id), file)
-        status = await trigger(cluster, job_id, STOP)
+        status = await take_savepoint(cluster, job_id, STOP)
         assert status.taken is not None
         damaged = next(name for name in cluster.saved.files if "/queries/sink-0/" in name)
         if content is None:
@@ -273,7 +258,7 @@ def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
         new = msgspec.structs.replace(stream(cluster), restore=Restore(path=status.taken.path))
         second = await cluster.submit(new)
         assert await cluster.wait_for_end(second, patience=600) is JobStatus.FAILED
-        details = await cluster.ask(lambda d: d.job_details(second))
+        details = await details_of(cluster, second)
         (failure,) = [record.failure for record in details.failures]
         assert words in failure.message
         assert damaged.partition("/")[2] in failure.message
@@ -281,18 +266,6 @@ def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
     simulate(tmp_path, scenario)
-
-
-def crash_once(cluster: SimulatedCluster, hit: int = 1) -> Callable[[], None]:
-    """An action that crashes the process that reaches a failpoint for the nth time."""
-    hits: list[str] = []
-
-    def die() -> None:
-        hits.append(running_process.get())
-        if len(hits) == hit:
-            cluster.crash(hits[-1])
-
-    return die
 
 
 SETTLED_SECONDS = 30
@@ -313,19 +286,19 @@ def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_
         await wait_until_running(cluster, job_id)
         loop = asyncio.get_running_loop()
         died_at: list[float] = []
-        die = crash_once(cluster)
+        killer = ProcessKiller(cluster)
 
         def die_and_note() -> None:
-            die()
+            killer.reached()
             died_at.append(loop.time())
 
         with armed(name, die_and_note), contextlib.suppress(StokerError):
-            await trigger(cluster, job_id, STOP)
+            await take_savepoint(cluster, job_id, STOP)
         await wait_until_running(cluster, job_id)
         while any(order_files(tmp_path)):  # noqa: ASYNC110 - files send no event
             await asyncio.sleep(0.5)
         assert loop.time() - died_at[0] < SETTLED_SECONDS
-        assert (await trigger(cluster, job_id, STOP, "3" * 32)).taken is not None
+        assert (await take_savepoint(cluster, job_id, STOP, "3" * 32)).taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
         assert len([span for span in cluster.history.attempts if span.job_id == job_id]) == 2
 
@@ -345,10 +318,13 @@ def test_a_stop_on_record_finishes_the_job_even_when_the_leader_dies(
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, job_id)
-        with armed("stop.after-record", crash_once(cluster)), contextlib.suppress(StokerError):
-            await trigger(cluster, job_id, STOP)
+        with (
+            armed("stop.after-record", ProcessKiller(cluster).reached),
+            contextlib.suppress(StokerError),
+        ):
+            await take_savepoint(cluster, job_id, STOP)
         assert await cluster.wait_for_end(job_id, patience=60) is JobStatus.FINISHED
-        details = await cluster.ask(lambda d: d.job_details(job_id))
+        details = await details_of(cluster, job_id)
         listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
         assert details.checkpoints.latest_savepoint is not None
         assert [each.path for each in listed] == [details.checkpoints.latest_savepoint.path]

@@ -9,21 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.faults import ProcessKiller, kill_leader, leader_of
+from simulation.scenarios import (
+    FOREVER,
+    MANY_RESTARTS,
+    dispatcher_of,
+    graph_path,
+    job,
+    simulate,
+    stream,
+    wait_until_running,
+)
 from simulation.test_random_faults import SEEDS, FaultInjector
-from simulation.test_savepoints import STOP, stream, wait_until_running
-from stoker.aio.latest import Latest
+from simulation.test_savepoints import STOP
 from stoker.core.errors import ClusterIsEnding, RecipientUnreachable, StokerError
 from stoker.core.failpoints import SHUTDOWN_FAILPOINTS, armed
 from stoker.core.ids import JobId
 from stoker.core.states import ApplicationStatus, JobStatus
-from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Put
 from stoker.ha.record import decode_record, encode
 from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
-from stoker.testing.simulated_cluster import Process, SimulatedCluster
-from stoker.testing.virtual_time import running_process
+from stoker.testing.simulated_cluster import SimulatedCluster
 
 ON_THE_WAY = sorted(name for name in SHUTDOWN_FAILPOINTS if "forgetting" not in name)
 
@@ -207,12 +214,10 @@ def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancellation(tmp_path: Path
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(3)
-        [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
+        path = graph_path(cluster, job_id)
         kept = cluster.storage.files[path]
         cluster.storage.files[path] = b"\x00"
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        leader = await kill_leader(cluster)
         await asyncio.sleep(10)
         await request_shutdown(cluster)
         await wait_until_all_have_ended(cluster)
@@ -226,19 +231,6 @@ def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancellation(tmp_path: Path
     simulate(tmp_path, scenario)
 
 
-class MasterKiller:
-    """Kills the first master that reaches the failpoint."""
-
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self.cluster = cluster
-        self.dead: Latest[Process | None] = Latest(None)
-
-    def reached(self) -> None:
-        name = running_process.get()
-        if self.dead.value is None and name in self.cluster.processes:
-            self.dead.set(self.cluster.crash(name))
-
-
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("name", ON_THE_WAY)
 def test_the_next_leader_completes_a_shutdown_that_its_leader_did_not_survive(
@@ -248,12 +240,10 @@ def test_the_next_leader_completes_a_shutdown_that_its_leader_did_not_survive(
 
     async def scenario(cluster: SimulatedCluster) -> None:
         plain, endless = await submit_two_jobs(cluster)
-        killer = MasterKiller(cluster)
+        killer = ProcessKiller(cluster)
         with armed(name, killer.reached):
             await request_shutdown_despite_deaths(cluster)
-            dead = await killer.dead.wait_until(lambda found: found is not None)
-            assert dead is not None
-            await asyncio.gather(dead.task, return_exceptions=True)
+            dead = await killer.wait_for_death()
         if is_restarted and name != "shutdown.after-over":
             cluster.start(dead.name)
         await wait_until_all_have_ended(cluster)
@@ -281,9 +271,8 @@ def test_a_master_that_was_frozen_during_a_shutdown_ends_when_it_wakes_up(
 
     async def scenario(cluster: SimulatedCluster) -> None:
         plain, endless = await submit_two_jobs(cluster)
-        leader = cluster.leader()
-        assert leader is not None
-        old = await _gateway(cluster)
+        leader = leader_of(cluster)
+        old = await dispatcher_of(cluster)
         cluster.freeze(leader)
         await asyncio.sleep(10)
         await request_shutdown(cluster)
@@ -300,18 +289,12 @@ def test_a_master_that_was_frozen_during_a_shutdown_ends_when_it_wakes_up(
     simulate(tmp_path, scenario)
 
 
-async def _gateway(cluster: SimulatedCluster) -> DispatcherGateway:
-    leader = await cluster._dispatcher.wait_for_leader()
-    return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
-
-
 def test_a_previous_leader_cannot_shut_the_cluster_down(tmp_path: Path) -> None:
     """The dispatcher of the previous leader has ended and answers no calls (RUN-06)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        old = await _gateway(cluster)
-        leader = cluster.leader()
-        assert leader is not None
+        old = await dispatcher_of(cluster)
+        leader = leader_of(cluster)
         cluster.coordination.expire(cluster.processes[leader].session)
         await asyncio.sleep(5)
         with pytest.raises(RecipientUnreachable):
@@ -346,11 +329,9 @@ def test_a_shutdown_that_no_leader_survived_is_forgotten_by_a_much_later_start(
         for name in names:
             cluster.start(name)
         for name in ("shutdown.before-forgetting", "shutdown.after-forgetting"):
-            killer = MasterKiller(cluster)
+            killer = ProcessKiller(cluster)
             with armed(name, killer.reached):
-                dead = await killer.dead.wait_until(lambda found: found is not None)
-            assert dead is not None
-            await asyncio.gather(dead.task, return_exceptions=True)
+                dead = await killer.wait_for_death()
             cluster.start(dead.name)
         assert await cluster.status(endless) is not JobStatus.CANCELED
         await asyncio.sleep(60)
@@ -385,9 +366,7 @@ def test_an_unavailable_storage_does_not_hold_up_a_shutdown_for_ever(tmp_path: P
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(3)
         await request_shutdown(cluster)
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        leader = await kill_leader(cluster)
         cluster.storage.go_away()
         await wait_until_all_have_ended(cluster, within=600)
         cluster.storage.come_back()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation.scenarios import FOREVER, job, simulate
+from simulation.faults import kill_leader, leader_of
+from simulation.scenarios import FOREVER, details_of, job, simulate
 from stoker.core.graph import RestartPolicy
 from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -55,7 +56,7 @@ def test_a_failing_job_follows_its_restart_strategy_and_ends_with_its_failures(
         bad = await cluster.submit(job(cluster, fails=3, restart=twice))
         assert await cluster.wait_for_end(good) is JobStatus.FINISHED
         assert await cluster.wait_for_end(bad) is JobStatus.FAILED
-        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(bad))
+        details = await details_of(cluster, bad)
         assert [record.attempt_number for record in details.failures] == [2, 1, 0]
 
     simulate(tmp_path, scenario)
@@ -99,9 +100,7 @@ def test_running_attempts_survive_the_death_of_the_leading_master(tmp_path: Path
     async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=60)) for _ in range(8)]
         await asyncio.sleep(10)
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        await kill_leader(cluster)
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
@@ -129,7 +128,7 @@ def test_a_job_on_a_dead_task_executor_fails_with_the_true_reason(tmp_path: Path
         executor = cluster.history.attempts[0].executor
         await cluster.kill(executor)
         assert await cluster.wait_for_end(job_id) is JobStatus.FAILED
-        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        details = await details_of(cluster, job_id)
         assert details.failures[0].failure.error == "TaskExecutorLost"
         assert executor in details.failures[0].failure.message
 
@@ -163,8 +162,7 @@ def test_a_new_leader_does_not_take_silence_for_death(tmp_path: Path) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=1)
         job_id = await cluster.submit(job(cluster, seconds=200, restart=again))
         await asyncio.sleep(5)
-        leader = cluster.leader()
-        assert leader is not None
+        leader = leader_of(cluster)
         [standby] = {"master-0", "master-1"} - {leader}
         cluster.network.partition(cluster.history.attempts[0].executor, standby)
         await cluster.kill(leader)
@@ -253,9 +251,7 @@ def test_a_new_leader_recovers_more_jobs_than_it_starts_at_once(tmp_path: Path) 
 
     async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=2)) for _ in range(60)]
-        leader = cluster.leader()
-        assert leader is not None
-        await cluster.kill(leader)
+        await kill_leader(cluster)
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
