@@ -9,18 +9,16 @@ from types import ModuleType
 import pytest
 
 import stoker
+from instant_savepoints import InstantSavepoints
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
 from stoker.client.cluster import AsyncCluster, AsyncJob, Cluster, Job
 from stoker.client.source import load, load_sql
-from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed
 from stoker.core.graph import SqlScript
-from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
-from stoker.gateways.dispatcher import SavepointStatus
-from stoker.testing.rest import DispatcherInMemory, Master
+from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import FAILED, FINISHED, NEW, RUNNING, new_graph
 
 
@@ -126,24 +124,6 @@ async def test_a_widget_follows_a_job_until_its_end(
         assert await asyncio.wait_for(showing, 30) is JobStatus.FINISHED
     assert "RUNNING" in notebook.shown[0]
     assert "FINISHED" in notebook.shown[-1]
-
-
-class InstantSavepoints(DispatcherInMemory):
-    """A dispatcher whose savepoints complete at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests: list[SavepointRequest] = []
-
-    async def trigger_savepoint(
-        self, job_id: JobId, trigger_id: str, request: SavepointRequest
-    ) -> None:
-        self.requests.append(request)
-
-    async def savepoint_status(
-        self, job_id: JobId, trigger_id: str, seconds: float
-    ) -> SavepointStatus:
-        return SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
 
 
 async def test_a_job_takes_a_savepoint_and_is_stopped() -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stoker.core.checkpoints import SavepointRequest, SavepointTaken
+from instant_savepoints import InstantSavepoints
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.states import JobStatus
 from stoker.gateways.attempt_logs import LogPiece, LogStream
-from stoker.gateways.dispatcher import SavepointStatus
 from stoker.processes.local.cluster_state import (
     ClusterState,
     ProcessRecord,
@@ -267,30 +266,14 @@ def test_the_status_of_a_missing_local_cluster_is_empty(stoker) -> None:
     assert json.loads(stoker("cluster", "status", "--json").stdout)["processes"] == []
 
 
-class DispatcherWithSavepoints(DispatcherInMemory):
-    """A dispatcher that takes savepoints at once and cancels the job on request."""
-
-    async def trigger_savepoint(
-        self, job_id: JobId, trigger_id: str, request: SavepointRequest
-    ) -> None:
-        self.asked = request
-        if request.cancel:
-            self.set_status(job_id, JobStatus.CANCELED)
-
-    async def savepoint_status(
-        self, job_id: JobId, trigger_id: str, seconds: float
-    ) -> SavepointStatus:
-        return SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
-
-
 async def test_a_job_is_cancelled_with_a_savepoint(served) -> None:
-    served.master.dispatcher = DispatcherWithSavepoints()
+    dispatcher = served.master.dispatcher = InstantSavepoints()
     result = await served("cancel", "-s", "saved", RUNNING)
     assert result.exit_code == 0
     assert "Savepoint: /saved/one" in result.stderr
     assert f"Job {RUNNING} is CANCELED." in result.stdout
-    asked = served.master.dispatcher.asked
-    assert (asked.cancel, asked.directory) == (True, str(Path("saved").absolute()))
+    [request] = dispatcher.requests
+    assert (request.cancel, request.directory) == (True, str(Path("saved").absolute()))
 
 
 async def test_checkpoint_trigger_waits_for_the_next_checkpoint_of_a_stream(

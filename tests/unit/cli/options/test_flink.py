@@ -8,13 +8,10 @@ import click
 import msgspec
 import pytest
 
+from instant_savepoints import InstantSavepoints
 from stoker.cli.main import COMMANDS, cli
-from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.graph import ArtifactKind, JobGraph, Program
-from stoker.core.ids import JobId
-from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.jobs import checkpoint_handlers
-from stoker.testing.rest import DispatcherInMemory
 from stoker.testing.sample_jobs import RUNNING, STREAM, streaming_details
 from unit.cli.conftest import ServedMaster, Stoker
 
@@ -165,36 +162,14 @@ def test_pyclientexec_accepts_the_python_that_runs_the_command(
     assert graph.name == "first"
 
 
-class DispatcherWithSavepoints(DispatcherInMemory):
-    """A dispatcher that takes and disposes of savepoints at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests: list[SavepointRequest] = []
-        self.disposed: list[str] = []
-
-    async def trigger_savepoint(
-        self, job_id: JobId, trigger_id: str, request: SavepointRequest
-    ) -> None:
-        self.requests.append(request)
-
-    async def savepoint_status(
-        self, job_id: JobId, trigger_id: str, seconds: float
-    ) -> SavepointStatus:
-        return SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
-
-    async def dispose_savepoint(self, path: str) -> None:
-        self.disposed.append(path)
-
-
 @pytest.fixture
-def saving(served: ServedMaster) -> DispatcherWithSavepoints:
-    served.master.dispatcher = DispatcherWithSavepoints()
+def saving(served: ServedMaster) -> InstantSavepoints:
+    served.master.dispatcher = InstantSavepoints()
     return served.master.dispatcher
 
 
 async def test_savepoint_without_a_subcommand_triggers_a_savepoint(
-    served: ServedMaster, saving: DispatcherWithSavepoints
+    served: ServedMaster, saving: InstantSavepoints
 ) -> None:
     for arguments in (
         ("savepoint", RUNNING, "/saved"),
@@ -207,7 +182,7 @@ async def test_savepoint_without_a_subcommand_triggers_a_savepoint(
 
 
 async def test_detached_savepoint_and_stop_return_before_the_savepoint_is_complete(
-    served: ServedMaster, saving: DispatcherWithSavepoints
+    served: ServedMaster, saving: InstantSavepoints
 ) -> None:
     for arguments in (
         ("savepoint", "-detached", RUNNING),
@@ -224,7 +199,7 @@ async def test_detached_savepoint_and_stop_return_before_the_savepoint_is_comple
 
 
 async def test_a_savepoint_is_disposed_of_by_an_option(
-    served: ServedMaster, saving: DispatcherWithSavepoints
+    served: ServedMaster, saving: InstantSavepoints
 ) -> None:
     for arguments in (
         ("-d", "/saved/one"),
@@ -249,7 +224,7 @@ async def test_the_full_option_of_a_checkpoint_is_reported_as_without_effect(
 
 
 async def test_a_job_is_cancelled_with_a_savepoint_in_the_default_directory(
-    served: ServedMaster, saving: DispatcherWithSavepoints
+    served: ServedMaster, saving: InstantSavepoints
 ) -> None:
     result = await served("cancel", RUNNING, "--no-wait", "--withSavepoint")
     assert result.exit_code == 0, result.output
