@@ -85,7 +85,7 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     await coordinator.close()
 
 
-def graph_of(ids: Ids, name: str = "orders", key: str | None = None) -> JobGraph:
+def orders_graph(ids: Ids, name: str = "orders", key: str | None = None) -> JobGraph:
     return build_graph(job_id=ids.job(), name=name, idempotency_key=key)
 
 
@@ -103,7 +103,7 @@ def result_and_details(
 
 async def test_a_job_is_stored_by_content_and_pointer(stores: Stores):
     # STORE-01
-    graph = graph_of(stores.ids)
+    graph = orders_graph(stores.ids)
     outcome = await stores.graphs.put(graph, submitted_at=5)
     assert isinstance(outcome, Stored)
     assert await stores.storage.exists(outcome.record.pointer)
@@ -115,7 +115,7 @@ async def test_a_job_is_stored_by_content_and_pointer(stores: Stores):
 
 async def test_a_stored_job_comes_back_the_same(stores: Stores):
     # STORE-02
-    graph = graph_of(stores.ids)
+    graph = orders_graph(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     found = await stores.graphs.get(graph.job_id)
     assert isinstance(found, StoredJob)
@@ -126,7 +126,7 @@ async def test_a_stored_job_comes_back_the_same(stores: Stores):
 
 
 async def test_a_repeated_submission_returns_the_first_job(stores: Stores):
-    graph = graph_of(stores.ids)
+    graph = orders_graph(stores.ids)
     first = await stores.graphs.put(graph, submitted_at=5)
     again = await stores.graphs.put(graph, submitted_at=9)
     assert isinstance(first, Stored)
@@ -136,7 +136,7 @@ async def test_a_repeated_submission_returns_the_first_job(stores: Stores):
 
 async def test_another_job_with_the_same_id_conflicts(stores: Stores):
     # STORE-03: a stored job is never replaced by another one.
-    graph = graph_of(stores.ids)
+    graph = orders_graph(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     other = msgspec.structs.replace(graph, name="another")
     outcome = await stores.graphs.put(other, submitted_at=5)
@@ -147,8 +147,8 @@ async def test_another_job_with_the_same_id_conflicts(stores: Stores):
 
 
 async def test_a_repeated_idempotency_key_returns_the_first_job(stores: Stores):
-    first = graph_of(stores.ids, key="every/day 2026-11-01")
-    second = graph_of(stores.ids, key="every/day 2026-11-01")
+    first = orders_graph(stores.ids, key="every/day 2026-11-01")
+    second = orders_graph(stores.ids, key="every/day 2026-11-01")
     await stores.graphs.put(first, submitted_at=5)
     outcome = await stores.graphs.put(second, submitted_at=6)
     assert isinstance(outcome, AlreadyAccepted)
@@ -161,7 +161,7 @@ async def test_a_job_that_ends_during_its_repeated_submission_is_not_stored_agai
 ):
     """The job ends and is removed between two reads of the store."""
     for reads in (1, 2):
-        graph = graph_of(stores.ids)
+        graph = orders_graph(stores.ids)
         await stores.graphs.put(graph, submitted_at=1)
         coordinator, left = stores.leadership.coordinator, reads
         read = coordinator.read
@@ -185,7 +185,7 @@ async def test_a_job_that_ends_during_its_repeated_submission_is_not_stored_agai
 
 async def test_an_ended_job_is_never_stored_again(stores: Stores):
     # STORE-14, design invariant 2
-    graph = graph_of(stores.ids, key="once")
+    graph = orders_graph(stores.ids, key="once")
     await stores.graphs.put(graph, submitted_at=5)
     await stores.results.create_dirty(*result_and_details(graph.job_id))
     await stores.graphs.remove(graph.job_id)
@@ -195,14 +195,14 @@ async def test_an_ended_job_is_never_stored_again(stores: Stores):
     other = msgspec.structs.replace(graph, name="another")
     conflict = IdInUse(job_id=graph.job_id, ended=True)
     assert await stores.graphs.put(other, submitted_at=9) == conflict
-    same_key = graph_of(stores.ids, key="once")
+    same_key = orders_graph(stores.ids, key="once")
     assert await stores.graphs.put(same_key, submitted_at=9) == again
     assert await stores.graphs.read_all() == []
 
 
 async def test_removing_a_job_removes_pointer_content_and_cancellation_requests(stores: Stores):
     # STORE-04, X-STORE-11
-    graph, other = graph_of(stores.ids), graph_of(stores.ids)
+    graph, other = orders_graph(stores.ids), orders_graph(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     await stores.graphs.put(other, submitted_at=5)
     await stores.cancellations.cancel(graph.job_id, at=6)
@@ -218,7 +218,7 @@ async def test_removing_a_job_removes_pointer_content_and_cancellation_requests(
 
 async def test_a_removal_that_was_interrupted_is_finished_by_repeating_it(stores: Stores):
     # STORE-11
-    graph = graph_of(stores.ids)
+    graph = orders_graph(stores.ids)
     outcome = await stores.graphs.put(graph, submitted_at=5)
     assert isinstance(outcome, Stored)
     await stores.graphs.remove(graph.job_id)
@@ -229,7 +229,7 @@ async def test_a_removal_that_was_interrupted_is_finished_by_repeating_it(stores
 
 async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(stores: Stores):
     # X-STORE-01, X-STORE-08, design invariant 7
-    graphs = [graph_of(stores.ids, name) for name in ("good", "gone", "broken", "swapped")]
+    graphs = [orders_graph(stores.ids, name) for name in ("good", "gone", "broken", "swapped")]
     outcomes = [await stores.graphs.put(graph, submitted_at=5) for graph in graphs]
     pointers = [outcome.record.pointer for outcome in outcomes if isinstance(outcome, Stored)]
     await stores.storage.delete(pointers[1])
@@ -251,13 +251,13 @@ async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(
 
 async def test_a_previous_leader_cannot_change_a_store(stores: Stores):
     # Design invariant 4, STORE-05
-    graph = graph_of(stores.ids)
+    graph = orders_graph(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     await stores.results.create_dirty(*result_and_details(graph.job_id))
     old = Stores(stores.coordinator, stores.storage, stores.leadership, stores.ids)
     await seize_leadership(stores.coordinator, ids=stores.ids)
     before = await stores.storage.list("")
-    late = graph_of(stores.ids)
+    late = orders_graph(stores.ids)
     for write in (
         old.graphs.put(late, submitted_at=5),
         old.graphs.remove(graph.job_id),
@@ -345,7 +345,7 @@ async def test_an_unreadable_result_still_says_that_the_job_ended(stores: Stores
     [record] = await stores.results.all()
     assert isinstance(record, UnreadableJob)
     assert record.job_id == job_id
-    graph = msgspec.structs.replace(graph_of(stores.ids), job_id=job_id)
+    graph = msgspec.structs.replace(orders_graph(stores.ids), job_id=job_id)
     outcome = await stores.graphs.put(graph, submitted_at=1)
     assert outcome == IdInUse(job_id=job_id, ended=True)
 
@@ -370,7 +370,7 @@ async def test_clean_results_beyond_the_limits_of_age_and_count_are_pruned(store
 
 
 async def test_a_pruned_job_and_its_key_can_be_submitted_again(stores: Stores):
-    graph = graph_of(stores.ids, key="daily")
+    graph = orders_graph(stores.ids, key="daily")
     await stores.graphs.put(graph, submitted_at=5)
     await stores.results.create_dirty(*result_and_details(graph.job_id))
     await stores.graphs.remove(graph.job_id)
@@ -380,7 +380,7 @@ async def test_a_pruned_job_and_its_key_can_be_submitted_again(stores: Stores):
 
 
 async def test_a_cancellation_request_is_stored_and_can_be_repeated(stores: Stores):
-    graph = graph_of(stores.ids)
+    graph = orders_graph(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     assert await stores.cancellations.get(graph.job_id) is None
     await stores.cancellations.cancel(graph.job_id, at=7)
@@ -458,7 +458,7 @@ async def test_the_first_outcome_of_an_attempt_stands(stores: Stores):
 
 async def test_records_are_read_without_the_stored_graphs(stores: Stores):
     # STORE-10: a sweep reads only the records.
-    kept, damaged = graph_of(stores.ids), graph_of(stores.ids)
+    kept, damaged = orders_graph(stores.ids), orders_graph(stores.ids)
     for graph in (kept, damaged):
         await stores.graphs.put(graph, submitted_at=5)
     key = f"jobs/{damaged.job_id}"

@@ -36,7 +36,7 @@ from stoker.savepoints.restore import restore, verify
 from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_storage
-from unit.savepoints.checkpoint_files import FakeQuery, graph_of
+from unit.savepoints.checkpoint_files import FakeQuery, streaming_graph
 
 disk = Path(sys.argv[1])
 storage = MemoryStorage()
@@ -49,7 +49,7 @@ def mount(*options):
 async def take(name):
     location = locate(str(disk / name), open_storage)
     header = SavepointHeader(savepoint_id=name, kind="savepoint", at=1)
-    writer = SavepointWriter(storage, graph_of("out"), location, header)
+    writer = SavepointWriter(storage, streaming_graph("out"), location, header)
     return await writer.write([RegionId("out")])
 
 async def expect_refusal(work, *words):

@@ -20,7 +20,7 @@ BOOM = Failure(error="Boom", message="it went wrong")
 HOPELESS = Failure(error="Missing", message="no such column", retriable=False)
 
 
-def graph_of(*sinks: str, streaming: bool = False, materialized: bool = False) -> JobGraph:
+def graph_with_sinks(*sinks: str, streaming: bool = False, materialized: bool = False) -> JobGraph:
     source = Source(
         name="numbers",
         read=FormatRead(format="rate"),

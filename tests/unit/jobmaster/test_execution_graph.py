@@ -26,7 +26,7 @@ from unit.jobmaster.graphs import (
     ended,
     execution,
     executor_lost,
-    graph_of,
+    graph_with_sinks,
     previous,
     slot,
     started,
@@ -34,7 +34,7 @@ from unit.jobmaster.graphs import (
 
 
 def test_a_job_with_one_region_goes_from_created_to_finished() -> None:
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     assert job.status is JobStatus.RUNNING
     assert job.attempt_changed(deploy.attempt, ExecutionState.RUNNING, 5)
     known, commands = job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
@@ -45,7 +45,7 @@ def test_a_job_with_one_region_goes_from_created_to_finished() -> None:
 
 
 def test_regions_of_a_batch_job_run_one_after_the_other_on_a_single_slot() -> None:
-    job, [first] = started(graph_of("one", "two"))
+    job, [first] = started(graph_with_sinks("one", "two"))
     assert job.slots_needed() == 2
     _, commands = job.attempt_ended(ended(first, ExecutionState.FINISHED), 6)
     [second] = deployments(commands)
@@ -55,7 +55,7 @@ def test_regions_of_a_batch_job_run_one_after_the_other_on_a_single_slot() -> No
 
 
 def test_a_region_waits_for_the_materialized_vertex_that_it_reads() -> None:
-    job, [first] = started(graph_of("one", materialized=True), slots=1)
+    job, [first] = started(graph_with_sinks("one", materialized=True), slots=1)
     assert first.region == "numbers"
     assert job.slots_needed() == 1
     _, commands = job.attempt_ended(ended(first, ExecutionState.FINISHED), 6)
@@ -64,7 +64,7 @@ def test_a_region_waits_for_the_materialized_vertex_that_it_reads() -> None:
 
 def test_streaming_regions_start_together_or_not_at_all() -> None:
     """Shows JM-13."""
-    job, none = started(graph_of("one", "two", streaming=True), slots=1)
+    job, none = started(graph_with_sinks("one", "two", streaming=True), slots=1)
     assert none == []
     _, commands = job.slots_offered([slot(1)], 5)
     assert {deploy.region for deploy in deployments(commands)} == {"one", "two"}
@@ -72,14 +72,14 @@ def test_streaming_regions_start_together_or_not_at_all() -> None:
 
 def test_surplus_slots_are_declined_and_a_repeated_offer_is_accepted_again() -> None:
     """Shows POOL-04."""
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     accepted, commands = job.slots_offered([slot(0), slot(1)], 5)
     assert accepted == [deploy.slot.allocation]
     assert commands == []
 
 
 def test_without_a_restart_strategy_a_failure_ends_the_job_with_its_cause() -> None:
-    job, [one, two] = started(graph_of("one", "two"), slots=2)
+    job, [one, two] = started(graph_with_sinks("one", "two"), slots=2)
     _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
     assert job.status is JobStatus.FAILING
     assert CancelAttempt(two.attempt, two.slot) in commands
@@ -92,7 +92,7 @@ def test_without_a_restart_strategy_a_failure_ends_the_job_with_its_cause() -> N
 def test_a_failed_region_restarts_after_the_delay_while_others_continue() -> None:
     """Shows FAIL-07 and JM-17."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=2)
-    job, [one, two] = started(graph_of("one", "two"), policy, slots=2)
+    job, [one, two] = started(graph_with_sinks("one", "two"), policy, slots=2)
     _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
     [restart] = [command for command in commands if isinstance(command, RestartAfter)]
     assert job.status is JobStatus.RESTARTING
@@ -108,7 +108,7 @@ def test_a_failed_region_restarts_after_the_delay_while_others_continue() -> Non
 def test_a_failure_that_a_retry_cannot_fix_is_not_retried() -> None:
     """Shows FAIL-08."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=5)
-    job, [deploy] = started(graph_of("out"), policy)
+    job, [deploy] = started(graph_with_sinks("out"), policy)
     job.attempt_ended(ended(deploy, ExecutionState.FAILED, HOPELESS), 6)
     assert job.status is JobStatus.FAILED
 
@@ -116,7 +116,7 @@ def test_a_failure_that_a_retry_cannot_fix_is_not_retried() -> None:
 def test_the_loss_of_an_executor_removes_its_slots_and_fails_its_attempts() -> None:
     """Shows JM-04, POOL-09 and FAIL-09."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
-    job, [deploy] = started(graph_of("out"), policy)
+    job, [deploy] = started(graph_with_sinks("out"), policy)
     [restart] = executor_lost(job, deploy.slot.instance, 6)
     assert isinstance(restart, RestartAfter)
     assert deployments(job.restart_due(restart.region, restart.attempt, 7)) == []
@@ -127,7 +127,7 @@ def test_the_loss_of_an_executor_removes_its_slots_and_fails_its_attempts() -> N
 
 def test_cancelling_before_any_deployment_ends_the_job_at_once() -> None:
     """Shows FAULT-09."""
-    job = execution(graph_of("out"))
+    job = execution(graph_with_sinks("out"))
     job.start({}, cancel_wanted=False, now=3)
     assert job.cancel(4) == []
     assert job.status is JobStatus.CANCELED
@@ -135,7 +135,7 @@ def test_cancelling_before_any_deployment_ends_the_job_at_once() -> None:
 
 def test_cancelling_waits_for_running_attempts_and_wins_over_a_late_success() -> None:
     """Shows JM-16."""
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     assert job.cancel(5) == [CancelAttempt(deploy.attempt, deploy.slot)]
     assert job.status is JobStatus.CANCELLING
     job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
@@ -144,7 +144,7 @@ def test_cancelling_waits_for_running_attempts_and_wins_over_a_late_success() ->
 
 def test_a_report_of_another_attempt_changes_nothing() -> None:
     """Shows JM-14."""
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     unknown = AttemptId("f" * 32)
     assert not job.attempt_changed(unknown, ExecutionState.RUNNING, 5)
     outcome = AttemptOutcome(
@@ -155,7 +155,7 @@ def test_a_report_of_another_attempt_changes_nothing() -> None:
 
 
 def test_a_new_master_waits_for_attempts_of_the_previous_one_and_adopts_them() -> None:
-    job = execution(graph_of("out"))
+    job = execution(graph_with_sinks("out"))
     assert job.start(previous(), cancel_wanted=False, now=3) == []
     assert job.status is JobStatus.RECONCILING
     accepted, commands = job.slots_offered([slot(0)], 4)
@@ -166,14 +166,14 @@ def test_a_new_master_waits_for_attempts_of_the_previous_one_and_adopts_them() -
 
 
 def test_a_region_whose_outcome_is_on_record_never_runs_again() -> None:
-    job = execution(graph_of("out"))
+    job = execution(graph_with_sinks("out"))
     commands = job.start(previous(ExecutionState.FINISHED), cancel_wanted=False, now=3)
     assert deployments(commands) == []
     assert job.status is JobStatus.FINISHED
 
 
 def test_a_job_with_a_recorded_cancellation_ends_as_canceled() -> None:
-    job = execution(graph_of("out"))
+    job = execution(graph_with_sinks("out"))
     commands = job.start(previous(), cancel_wanted=True, now=3)
     assert commands == [CancelAttempt(AttemptId("e" * 32), slot(0))]
     job.attempt_failed(AttemptId("e" * 32), BOOM, 4)
@@ -181,7 +181,7 @@ def test_a_job_with_a_recorded_cancellation_ends_as_canceled() -> None:
 
 
 def test_nothing_leaves_a_terminal_status() -> None:
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
     assert job.cancel(7) == []
     assert job.fail(BOOM, 7) == []
@@ -203,7 +203,7 @@ def test_the_invariants_hold_under_random_events(
     sinks: int, streaming: bool, materialized: bool, full: bool, events: list[tuple[int, int]]
 ) -> None:
     policy = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=0)
-    graph = graph_of(
+    graph = graph_with_sinks(
         *(f"sink-{number}" for number in range(sinks)),
         streaming=streaming,
         materialized=materialized and not streaming,
@@ -312,7 +312,7 @@ class _World:
 
 
 def test_a_repeated_outcome_changes_nothing() -> None:
-    job, [deploy] = started(graph_of("one", "two"))
+    job, [deploy] = started(graph_with_sinks("one", "two"))
     outcome = ended(deploy, ExecutionState.FINISHED)
     job.attempt_ended(outcome, 6)
     assert job.attempt_ended(outcome, 7) == (False, [])
@@ -322,7 +322,7 @@ def test_a_repeated_outcome_changes_nothing() -> None:
 
 def test_slots_that_are_offered_after_the_end_are_declined() -> None:
     """Shows JM-15."""
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
     assert job.slots_offered([slot(0), slot(7)], 7) == ([], [])
 
@@ -330,7 +330,7 @@ def test_slots_that_are_offered_after_the_end_are_declined() -> None:
 def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
     """Shows JM-09."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
-    job, [deploy] = started(graph_of("out"), policy)
+    job, [deploy] = started(graph_with_sinks("out"), policy)
     [restart] = executor_lost(job, deploy.slot.instance, 6)
     assert isinstance(restart, RestartAfter)
     assert job.slots_needed() == 1
@@ -342,7 +342,7 @@ def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
 def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> None:
     """Shows JM-15 and JM-16."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
-    job, [deploy] = started(graph_of("out"), policy)
+    job, [deploy] = started(graph_with_sinks("out"), policy)
     _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)
     assert isinstance(restart, RestartAfter)
     assert job.cancel(7) == [ReleaseSlots((deploy.slot,))]
@@ -351,7 +351,7 @@ def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> Non
 
 
 def test_a_slot_that_no_longer_exists_is_replaced_without_failing_the_job() -> None:
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     assert job.deployment_refused(deploy.attempt, 6) == []
     assert (job.status, len(job.failures), job.slots_held) == (JobStatus.RUNNING, 0, 0)
     _, [again] = job.slots_offered([slot(9)], 7)
@@ -360,21 +360,21 @@ def test_a_slot_that_no_longer_exists_is_replaced_without_failing_the_job() -> N
 
 
 def test_a_refused_deployment_ends_a_job_that_is_being_cancelled() -> None:
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     job.cancel(6)
     job.deployment_refused(deploy.attempt, 7)
     assert job.status is JobStatus.CANCELED
 
 
 def test_a_recorded_cancellation_with_recorded_outcomes_ends_the_job_at_once() -> None:
-    job = execution(graph_of("out"))
+    job = execution(graph_with_sinks("out"))
     job.start(previous(ExecutionState.FINISHED), cancel_wanted=True, now=3)
     assert job.status is JobStatus.CANCELED
 
 
 def test_a_recorded_failure_restarts_its_region_while_other_regions_reconcile() -> None:
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
-    job = execution(graph_of("other", "out"), policy)
+    job = execution(graph_with_sinks("other", "out"), policy)
     other = PreviousAttempt(attempt=AttemptId("d" * 32), number=0, slot=slot(1))
     records = {**previous(ExecutionState.FAILED), RegionId("other"): other}
     [restart] = job.start(records, cancel_wanted=False, now=3)
@@ -386,7 +386,7 @@ def test_a_recorded_failure_restarts_its_region_while_other_regions_reconcile() 
 
 
 def test_a_streaming_job_with_only_some_of_its_slots_starves() -> None:
-    job, none = started(graph_of("one", "two", streaming=True), slots=1)
+    job, none = started(graph_with_sinks("one", "two", streaming=True), slots=1)
     assert none == []
     assert job.is_starving
     job.slots_offered([slot(1)], 5)
@@ -394,7 +394,7 @@ def test_a_streaming_job_with_only_some_of_its_slots_starves() -> None:
 
 
 def test_a_lost_attempt_of_a_previous_leader_costs_no_restart() -> None:
-    job = execution(graph_of("out"))
+    job = execution(graph_with_sinks("out"))
     job.start(previous(), cancel_wanted=False, now=3)
     job.previous_attempt_lost(AttemptId("e" * 32), BOOM, 4)
     assert job.status is JobStatus.RUNNING
@@ -405,7 +405,7 @@ def test_a_lost_attempt_of_a_previous_leader_costs_no_restart() -> None:
 
 
 def test_an_attempt_ended_by_its_stopped_executor_is_restarted_by_the_next_leader() -> None:
-    job = execution(graph_of("out"))
+    job = execution(graph_with_sinks("out"))
     recorded = previous(ExecutionState.CANCELED)
     job.start(recorded, cancel_wanted=False, now=3)
     assert job.status is JobStatus.RUNNING

@@ -8,7 +8,15 @@ from stoker.core.states import ExecutionState, JobStatus
 from stoker.jobmaster.attempts import Attempt, CancelAttempt, RestartAfter
 from stoker.jobmaster.execution_graph import MAX_INTERRUPTIONS, ExecutionGraph
 from stoker.jobmaster.failures import DAMAGED_RESULT, cause_of, label_cause
-from unit.jobmaster.graphs import BOOM, HOPELESS, deployments, ended, graph_of, slot, started
+from unit.jobmaster.graphs import (
+    BOOM,
+    HOPELESS,
+    deployments,
+    ended,
+    graph_with_sinks,
+    slot,
+    started,
+)
 
 AGAIN = RestartPolicy(strategy="fixed-delay", attempts=100, delay_seconds=1)
 DAMAGED = Failure(error="ResultDamaged", message="x", labels={DAMAGED_RESULT: "numbers"})
@@ -16,7 +24,7 @@ DAMAGED = Failure(error="ResultDamaged", message="x", labels={DAMAGED_RESULT: "n
 
 def reading_job() -> tuple[ExecutionGraph, Attempt, Attempt]:
     """A job whose materialized vertex has finished and whose two readers run."""
-    job, [producer] = started(graph_of("one", "two", materialized=True), AGAIN, slots=2)
+    job, [producer] = started(graph_with_sinks("one", "two", materialized=True), AGAIN, slots=2)
     job.attempt_ended(ended(producer, ExecutionState.FINISHED), 5)
     job.slots_offered([slot(7)], 5)
     one, two = [run.current for run in job.runs if run.region.id != "numbers"]
@@ -53,7 +61,7 @@ def test_two_readers_of_one_damaged_result_cause_one_restart_of_its_vertex() -> 
 
 def test_a_full_failover_restarts_running_regions_and_not_finished_ones() -> None:
     """Shows FAIL-07."""
-    graph = graph_of("one", "two", "three")
+    graph = graph_with_sinks("one", "two", "three")
     job, [one, two, three] = started(graph, AGAIN, slots=3, full_fail_over=True)
     job.attempt_ended(ended(three, ExecutionState.FINISHED), 5)
     _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
@@ -74,7 +82,7 @@ def test_a_cancellation_wins_over_a_restart_that_waits_for_an_attempt_to_end() -
 def test_an_attempt_that_died_with_its_output_decided_is_retried_without_counting_a_restart() -> (
     None
 ):
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     for number in range(MAX_INTERRUPTIONS):
         [deploy] = deployments(job.attempt_interrupted(deploy.attempt, BOOM, 6 + number))
         assert deploy.number == number + 1
@@ -85,7 +93,7 @@ def test_an_attempt_that_died_with_its_output_decided_is_retried_without_countin
 
 def test_failures_of_a_failing_job_are_recorded_as_concurrent_with_its_root_failure() -> None:
     """Shows FAIL-10."""
-    job, [one, two] = started(graph_of("one", "two"), slots=2)
+    job, [one, two] = started(graph_with_sinks("one", "two"), slots=2)
     job.attempt_ended(ended(one, ExecutionState.FAILED, HOPELESS), 6)
     assert job.status is JobStatus.FAILING
     job.attempt_ended(ended(two, ExecutionState.FAILED, BOOM), 7)
@@ -97,7 +105,7 @@ def test_failures_of_a_failing_job_are_recorded_as_concurrent_with_its_root_fail
 
 def test_the_history_of_failures_and_attempts_is_bounded_by_the_options() -> None:
     """Shows FAIL-10."""
-    job, [deploy] = started(graph_of("out"), AGAIN, failures_kept=3, attempts_kept=2)
+    job, [deploy] = started(graph_with_sinks("out"), AGAIN, failures_kept=3, attempts_kept=2)
     for number in range(6):
         _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6 + number)
         assert isinstance(restart, RestartAfter)
@@ -110,7 +118,7 @@ def test_the_history_of_failures_and_attempts_is_bounded_by_the_options() -> Non
 
 def test_late_labels_reach_the_history_and_the_root_failure() -> None:
     """Shows FAIL-11."""
-    job, [deploy] = started(graph_of("out"))
+    job, [deploy] = started(graph_with_sinks("out"))
     job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)
     job.failure_labelled(deploy.attempt, {"team": "ingest"})
     assert job.details().failures[0].failure.labels["team"] == "ingest"

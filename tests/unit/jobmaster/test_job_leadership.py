@@ -34,7 +34,7 @@ from stoker.processes.log_format import TextFormatter
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
-from unit.jobmaster.graphs import JOB, graph_of
+from unit.jobmaster.graphs import JOB, graph_with_sinks
 
 HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
 
@@ -66,7 +66,7 @@ class World:
             resource_manager=LeaderRetrieval(self.session, "resource_manager"),
             heartbeat=HEARTBEAT,
         )
-        to_run = JobToRun(graph=graph_of("out"), submitted_at=0)
+        to_run = JobToRun(graph=graph_with_sinks("out"), submitted_at=0)
         return ClosedJob(
             running_job(to_run, services, election=self.election, storage=MemoryStorage())
         )

@@ -11,7 +11,7 @@ from stoker.core.graph import JobType, RestartPolicy
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.restarts import RestartStrategy, strategy_for
 from stoker.jobmaster.run import policy_of
-from unit.jobmaster.graphs import graph_of
+from unit.jobmaster.graphs import graph_with_sinks
 
 
 def waits(strategy: RestartStrategy, times: list[float], jitter: float = 0) -> list[float | None]:
@@ -111,7 +111,7 @@ def test_failures_during_one_wait_count_as_one_restart() -> None:
 def test_restart_options_of_a_job_take_precedence_over_those_of_the_cluster() -> None:
     """Shows FAIL-06."""
     options = JobMasterOptions(restart_strategy="fixed-delay", fixed_delay_attempts=7)
-    graph = graph_of("out")
+    graph = graph_with_sinks("out")
     assert policy_of(graph, options).attempts == 7
     keys = {
         "restart-strategy.type": "failure-rate",
@@ -147,5 +147,5 @@ def test_invalid_restart_options_of_a_job_are_reported_at_submission(
 ) -> None:
     """Shows FAIL-06."""
     keys = {"restart-strategy.type": "fixed-delay", key: value}
-    graph = msgspec.structs.replace(graph_of("out"), configuration=keys)
+    graph = msgspec.structs.replace(graph_with_sinks("out"), configuration=keys)
     assert message in "; ".join(map(str, job_faults(graph)))

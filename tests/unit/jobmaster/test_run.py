@@ -16,7 +16,7 @@ from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
-from unit.jobmaster.graphs import graph_of
+from unit.jobmaster.graphs import graph_with_sinks
 
 
 def test_a_master_knows_its_previous_attempts_before_its_address_is_published() -> None:
@@ -26,7 +26,7 @@ def test_a_master_knows_its_previous_attempts_before_its_address_is_published() 
         ids = Ids(random.Random(1))
         session = MemoryCoordination().session()
         runner = JobMasterRunner(
-            JobToRun(graph=graph_of("out"), submitted_at=0),
+            JobToRun(graph=graph_with_sinks("out"), submitted_at=0),
             JobMasterServices(
                 rpc=MemoryNetwork().service("master"),
                 ids=ids,

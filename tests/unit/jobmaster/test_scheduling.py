@@ -3,12 +3,12 @@
 from stoker.core.graph import RestartPolicy
 from stoker.core.states import ExecutionState
 from stoker.jobmaster.attempts import ReleaseSlots, RestartAfter
-from unit.jobmaster.graphs import BOOM, deployments, ended, graph_of, slot, started
+from unit.jobmaster.graphs import BOOM, deployments, ended, graph_with_sinks, slot, started
 
 
 def test_regions_get_slots_in_the_order_of_their_requests() -> None:
     """Shows POOL-05."""
-    job, [first] = started(graph_of("one", "two", "three"), slots=1)
+    job, [first] = started(graph_with_sinks("one", "two", "three"), slots=1)
     _, commands = job.slots_offered([slot(1), slot(2)], 5)
     assert [each.region for each in (first, *deployments(commands))] == ["one", "two", "three"]
 
@@ -16,7 +16,7 @@ def test_regions_get_slots_in_the_order_of_their_requests() -> None:
 def test_a_restarted_region_prefers_its_previous_executor() -> None:
     """Shows POOL-11."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=1)
-    job, _ = started(graph_of("one", "two"), policy, slots=0)
+    job, _ = started(graph_with_sinks("one", "two"), policy, slots=0)
     _, commands = job.slots_offered([slot(0, "here"), slot(1, "there")], 4)
     restarts = [
         command
@@ -31,7 +31,7 @@ def test_a_restarted_region_prefers_its_previous_executor() -> None:
 
 def test_only_slots_beyond_the_need_are_released() -> None:
     """Surplus slots are released at once, because other jobs may wait for them (POOL-10)."""
-    job, [first, second] = started(graph_of("one", "two"), slots=2)
+    job, [first, second] = started(graph_with_sinks("one", "two"), slots=2)
     _, commands = job.attempt_ended(ended(first, ExecutionState.FINISHED), 6)
     assert commands == [ReleaseSlots((first.slot,))]
     assert job.slots_needed() == 1

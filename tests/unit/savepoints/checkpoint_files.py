@@ -13,7 +13,7 @@ from stoker.storage.memory import MemoryStorage
 JOB = JobId("a" * 32)
 
 
-def graph_of(*sinks: str, sources: Iterable[str] = ("raw",), **more: object) -> JobGraph:
+def streaming_graph(*sinks: str, sources: Iterable[str] = ("raw",), **more: object) -> JobGraph:
     vertices: list[Vertex] = [
         Source(name=name, read=FormatRead(format="json", path=f"/in/{name}"), streaming=True)
         for name in sources

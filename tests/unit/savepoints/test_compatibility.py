@@ -7,7 +7,7 @@ from stoker.core.errors import IncompatibleSavepoint
 from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink, Sql, Transform
 from stoker.savepoints.compatibility import CompatibilityVerdict, compare
 from stoker.savepoints.manifest import SavedOperator, SavedQuery, SavepointManifest
-from unit.savepoints.checkpoint_files import JOB, graph_of
+from unit.savepoints.checkpoint_files import JOB, streaming_graph
 
 
 def manifest_of(*regions: str, stateful: bool = True) -> SavepointManifest:
@@ -44,23 +44,23 @@ def grouped(keys: str, mode: str = "update") -> JobGraph:
     query = f"SELECT word, count(*) FROM raw GROUP BY {keys}"
     transform = Transform(name="counted", inputs=("raw",), compute=Sql(query=query))
     sink = Sink(name="out", input="counted", write=FormatWrite(format="noop"), mode=mode)
-    base = graph_of()
+    base = streaming_graph()
     return msgspec.structs.replace(base, vertices=(*base.vertices, transform, sink))
 
 
 def test_the_same_job_fits():
-    found = compare(manifest_of("out"), graph_of("out"), graph_of("out"))
+    found = compare(manifest_of("out"), streaming_graph("out"), streaming_graph("out"))
     assert [finding.verdict for finding in found.findings] == [CompatibilityVerdict.FITS]
 
 
 def test_a_sink_that_is_gone_leaves_state_behind_only_when_that_is_allowed():
-    saved, new = graph_of("out", "more"), graph_of("out")
+    saved, new = streaming_graph("out", "more"), streaming_graph("out")
     assert "no sink of that name" in refusals(saved, new)[0]
     assert refusals(saved, new, allow=True) == []
 
 
 def test_a_new_sink_starts_from_scratch():
-    found = compare(manifest_of("out"), graph_of("out"), graph_of("out", "more"))
+    found = compare(manifest_of("out"), streaming_graph("out"), streaming_graph("out", "more"))
     assert "starts from scratch" in next(
         str(f) for f in found.findings if f.verdict is CompatibilityVerdict.NOTE
     )
@@ -68,10 +68,10 @@ def test_a_new_sink_starts_from_scratch():
 
 
 def test_a_source_cannot_be_added_or_removed():
-    one = graph_of("out")
+    one = streaming_graph("out")
     joined = Transform(name="both", inputs=("raw", "more"), compute=Sql(query="SELECT 1"))
     sink = Sink(name="out", input="both", write=FormatWrite(format="noop"))
-    sources = graph_of(sources=("raw", "more")).vertices
+    sources = streaming_graph(sources=("raw", "more")).vertices
     two = msgspec.structs.replace(one, vertices=(*sources, joined, sink))
     assert any("source more is new" in words for words in refusals(one, two))
     assert any("source more is gone" in words for words in refusals(two, one))
@@ -101,7 +101,7 @@ def by_function(payload: bytes) -> JobGraph:
     compute = PythonFunction(name="counted", payload=payload, parameters=("raw",))
     transform = Transform(name="counted", inputs=("raw",), compute=compute)
     sink = Sink(name="out", input="counted", write=FormatWrite(format="noop"), mode="update")
-    base = graph_of()
+    base = streaming_graph()
     return msgspec.structs.replace(base, vertices=(*base.vertices, transform, sink))
 
 
@@ -110,11 +110,11 @@ def test_the_output_mode_of_a_stateful_query_must_stay():
 
 
 def test_another_number_of_partitions_requires_a_repartition():
-    saved = graph_of("out")
-    new = graph_of("out", configuration={"spark.sql.shuffle.partitions": "8"})
+    saved = streaming_graph("out")
+    new = streaming_graph("out", configuration={"spark.sql.shuffle.partitions": "8"})
     assert "stoker savepoint repartition PATH 8" in refusals(saved, new)[0]
     assert refusals(saved, new, stateful=False) == []
-    same = graph_of("out", configuration={"spark.sql.shuffle.partitions": "2"})
+    same = streaming_graph("out", configuration={"spark.sql.shuffle.partitions": "2"})
     assert refusals(saved, same) == []
 
 
@@ -127,14 +127,16 @@ def test_state_with_an_unknown_number_of_partitions_fits_any_number():
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.streaming.stateStore.providerClass": "a.RocksDBStateStoreProvider",
     }
-    new = graph_of("out", configuration=settings)
-    found = compare(msgspec.structs.replace(manifest, queries=(unknown,)), graph_of("out"), new)
+    new = streaming_graph("out", configuration=settings)
+    found = compare(
+        msgspec.structs.replace(manifest, queries=(unknown,)), streaming_graph("out"), new
+    )
     assert found.refusals(allow_non_restored_state=False) == []
 
 
 def test_a_batch_job_cannot_start_from_a_savepoint():
-    batch = msgspec.structs.replace(graph_of(), vertices=())
+    batch = msgspec.structs.replace(streaming_graph(), vertices=())
     with pytest.raises(IncompatibleSavepoint, match="no streaming query"):
-        compare(manifest_of("out"), graph_of("out"), batch).check(
+        compare(manifest_of("out"), streaming_graph("out"), batch).check(
             "/saved/one", allow_non_restored_state=True
         )

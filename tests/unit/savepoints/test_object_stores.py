@@ -15,7 +15,7 @@ from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_
 from stoker.storage.contract import Storage
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_place
-from unit.savepoints.checkpoint_files import FakeQuery, graph_of
+from unit.savepoints.checkpoint_files import FakeQuery, streaming_graph
 
 OTHER = JobId("b" * 32)
 
@@ -40,7 +40,9 @@ class Bucket:
     async def take(self, name: str) -> str:
         path = f"{self.saved}/{name}"
         header = SavepointHeader(savepoint_id=name, kind="savepoint", at=1)
-        writer = SavepointWriter(self.cluster, graph_of("out"), locate(path, open_place), header)
+        writer = SavepointWriter(
+            self.cluster, streaming_graph("out"), locate(path, open_place), header
+        )
         await writer.write([RegionId("out")])
         return path
 

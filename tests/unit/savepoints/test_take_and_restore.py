@@ -19,7 +19,7 @@ from stoker.savepoints.manifest import MANIFEST, decode_manifest
 from stoker.savepoints.restore import read_restore_record, restore, verify
 from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
 from stoker.storage.memory import MemoryStorage
-from unit.savepoints.checkpoint_files import JOB, FakeQuery, graph_of
+from unit.savepoints.checkpoint_files import JOB, FakeQuery, streaming_graph
 
 OTHER = JobId("b" * 32)
 PATH = "/saved/one"
@@ -38,7 +38,7 @@ class World:
     async def take(self, *regions: str, path: str = PATH):
         writer = SavepointWriter(
             self.storage,
-            graph_of(*regions),
+            streaming_graph(*regions),
             locate(path, self.open),
             SavepointHeader(savepoint_id="one", kind="savepoint", at=1),
         )
@@ -311,7 +311,7 @@ async def test_two_savepoints_at_the_same_time_do_not_disturb_each_other():
     async def take(number: int) -> None:
         header = SavepointHeader(savepoint_id=f"s{number}", kind="savepoint", at=1)
         location = locate(f"/saved/{number}", world.open)
-        await SavepointWriter(world.storage, graph_of("out"), location, header).write(
+        await SavepointWriter(world.storage, streaming_graph("out"), location, header).write(
             [RegionId("out")]
         )
 
