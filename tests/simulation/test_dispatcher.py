@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from simulation.faults import fail_over
-from simulation.scenarios import FOREVER, MANY_RESTARTS, dispatcher_of, job, simulate
+from simulation.scenarios import FOREVER, MANY_RESTARTS, dispatcher_of, graph_path, job, simulate
 from stoker.core.errors import (
     DuplicateJob,
     InvalidInput,
@@ -82,7 +82,7 @@ def test_a_job_with_missing_files_is_refused_and_can_be_submitted_again(
 def test_the_same_id_with_another_graph_is_a_conflict_before_and_after_the_end(
     tmp_path: Path,
 ) -> None:
-    """The end of a job does not free its id (DISP-02, DISP-03)."""
+    """The end of a job does not free its id (DISP-02)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=5)
@@ -141,7 +141,7 @@ def test_an_unreadable_graph_harms_no_other_job_and_runs_once_it_is_readable(
         bad = await cluster.submit(job(cluster, seconds=60, restart=MANY_RESTARTS))
         good = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(2)
-        [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{bad}/graph")]
+        path = graph_path(cluster, bad)
         kept = cluster.storage.files[path]
         cluster.storage.files[path] = b"\x00 not a graph"
         await fail_over(cluster)

@@ -193,7 +193,7 @@ def test_events_report_a_job_from_its_start_to_its_end(tmp_path: Path) -> None:
 
 
 def test_one_id_means_one_job_for_every_client(tmp_path: Path) -> None:
-    """A repeated submission is accepted, another graph is refused, and the job keeps running."""
+    """A repetition is accepted, another graph is refused, the job keeps running (DISP-02)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=30)

@@ -63,7 +63,7 @@ def test_a_failing_job_follows_its_restart_strategy_and_ends_with_its_failures(
 
 
 def test_a_repeated_submission_gets_the_same_answer(tmp_path: Path) -> None:
-    """A client may repeat a submission whose answer was lost (DISP-04)."""
+    """Also after the end of the job, which does not run again (DISP-03, DISP-04)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster)
@@ -75,6 +75,7 @@ def test_a_repeated_submission_gets_the_same_answer(tmp_path: Path) -> None:
         await cluster.wait_for_end(graph.job_id)
         again = await cluster.ask(lambda dispatcher: dispatcher.submit_job(graph))
         assert again.repeated
+        await asyncio.sleep(60)
 
     cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
@@ -257,3 +258,16 @@ def test_a_new_leader_recovers_more_jobs_than_it_starts_at_once(tmp_path: Path) 
 
     cluster = simulate(tmp_path, scenario)
     assert len({span.job_id for span in cluster.history.attempts if span.finished}) == 60
+
+
+def test_a_job_waits_for_task_executors_that_start_long_after_it(tmp_path: Path) -> None:
+    """The default of slot.request.timeout is 300 s (RM-16)."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster))
+        await asyncio.sleep(290)
+        assert not (await cluster.status(job_id)).globally_terminal
+        cluster.start_executor("executor-0")
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    simulate(tmp_path, scenario, executors=0)

@@ -100,7 +100,7 @@ async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 async def test_executors_are_started_when_needed_and_released_afterwards(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """Idle executors end after their timeout (RM-18, SM-03, SM-11, SM-13)."""
+    """Idle executors end after their timeout (RM-18, SM-11, SM-13)."""
     assert watched.look() == []
     first = await client.submit(graph(seconds=2, queue="nightly"))
     second = await client.submit(graph(queue="nightly"))
@@ -143,7 +143,7 @@ async def test_a_killed_executor_is_noticed_and_replaced(
 async def test_a_job_whose_slots_cannot_exist_fails_with_the_reason(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """Waiting would not help (POOL-06, RM-16, FAULT-12)."""
+    """Waiting would not help (POOL-06, FAULT-12)."""
     submitted = await client.submit(graph(profile=ResourceProfile(cores=4096)))
     assert await client.wait(submitted.job_id) is JobStatus.FAILED
     details = await client.job(submitted.job_id)

@@ -62,7 +62,7 @@ def processes_besides_masters(cluster: LocalCluster) -> list[ProcessRecord]:
 def test_on_demand_task_executors_end_when_idle_or_with_the_master(
     cluster: LocalCluster,
 ) -> None:
-    """A job that nothing could ever serve ends with the reason (POOL-07, RM-18, SM-03, SM-11)."""
+    """A job that nothing could ever serve ends with the reason (POOL-07, RM-18, SM-11)."""
     client = BlockingClient(cluster.masters)
     assert processes_besides_masters(cluster) == []
 

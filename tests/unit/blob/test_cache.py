@@ -91,7 +91,6 @@ def harness(tmp_path: Path) -> CacheHarness:
 
 
 def test_an_artifact_is_fetched_once_from_the_storage(harness: CacheHarness) -> None:
-    # BLOB-09
     key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
@@ -106,7 +105,6 @@ def test_an_artifact_is_fetched_once_from_the_storage(harness: CacheHarness) -> 
 def test_an_artifact_missing_in_the_storage_is_fetched_from_the_master(
     harness: CacheHarness,
 ) -> None:
-    # BLOB-09
     master = Master(b"content")
     key = BlobKey(hashlib.sha256(b"content").hexdigest())
 

@@ -66,7 +66,7 @@ def test_an_accepted_slot_runs_a_task_whose_outcome_is_recorded_and_reported(
 
 
 def test_a_declined_slot_is_freed_and_reported_at_once(tmp_path: Path) -> None:
-    """Shows TM-09 and TM-16."""
+    """Shows TM-09."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -79,7 +79,7 @@ def test_a_declined_slot_is_freed_and_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_a_slot_that_no_job_master_accepts_is_freed_after_the_timeout(tmp_path: Path) -> None:
-    """Shows TM-11."""
+    """The heartbeats report the slot as taken, and then as free (TM-11, TM-16)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.request_slot()
