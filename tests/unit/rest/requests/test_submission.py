@@ -122,12 +122,25 @@ async def test_a_job_that_has_ended_is_not_accepted_again(master: Master) -> Non
     assert "has already ended" in answer.json()["errors"][0]
 
 
-async def test_an_uploaded_file_name_is_never_used_as_a_path(master: Master) -> None:
-    """REST-10"""
-    graph = new_graph(artifacts=(artifact(WHEEL),))
-    answer = await post(master, parts(graph, WHEEL, name="../../evil"))
-    assert answer.status_code == 202
-    assert leftovers(master) == []
+@pytest.mark.parametrize("name", ["evil", "../evil", "../../evil", "../../../evil", "{above}/evil"])
+async def test_an_uploaded_file_name_is_never_used_as_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """No file is left below, beside or above the upload directory (REST-10).
+
+    The files of an accepted job leave their place, those of a refused one would stay outside.
+    """
+    uploads, current = tmp_path / "above" / "uploads", tmp_path / "a" / "b" / "c" / "current"
+    for directory in (uploads, current):
+        directory.mkdir(parents=True)
+    monkeypatch.chdir(current)
+    master = Master(options=RestOptions(bind_port="0", upload_directory=uploads))
+    before = sorted(tmp_path.rglob("*"))
+    name = name.format(above=tmp_path / "above")
+    for artifacts, status in ((), 400), ((artifact(WHEEL),), 202):
+        answer = await post(master, parts(new_graph(artifacts=artifacts), WHEEL, name=name))
+        assert answer.status_code == status
+        assert sorted(tmp_path.rglob("*")) == before
 
 
 async def test_a_request_above_the_limit_is_413_and_names_the_option(tmp_path: Path) -> None:
