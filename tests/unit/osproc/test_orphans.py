@@ -76,12 +76,20 @@ def test_a_process_started_just_before_the_kill_is_found_too(
     started.append(_begin(mark))
     assert kill_marked(OWNER, mark) == 2
     assert [process.poll() for process in started] == [-signal.SIGKILL] * 2
+    for process in started:
+        process.communicate()
 
 
 def _begin(mark: str) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(["/bin/sleep", "600"], env={OWNER: mark})
-    while not environment_of(process.pid):
-        os.sched_yield()
+    """Start a process; it has its environment, because its program has answered."""
+    process = subprocess.Popen(
+        ["/bin/cat"], env={OWNER: mark}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    process.stdout.readline()
     return process
 
 

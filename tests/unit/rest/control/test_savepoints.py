@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from builders import all_is_quiet, virtual
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
 from stoker.gateways.dispatcher import SavepointStatus
@@ -65,11 +66,11 @@ DONE = SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
 
 
 async def outcome(http: httpx.AsyncClient, path: str) -> dict[str, Any]:
-    while True:
-        answer = (await http.get(path)).json()
-        if answer["status"]["id"] == "COMPLETED":
-            return dict(answer["operation"])
-        await asyncio.sleep(0)
+    """The outcome of an operation, which ends in the background."""
+    await all_is_quiet()
+    answer = (await http.get(path)).json()
+    assert answer["status"]["id"] == "COMPLETED"
+    return dict(answer["operation"])
 
 
 async def with_master(
@@ -82,6 +83,7 @@ async def with_master(
         await scenario(http, saving)
 
 
+@virtual
 async def test_flinks_savepoint_request_is_accepted_and_answered_with_the_location() -> None:
     async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         body = {"target-directory": "/saved", "cancel-job": False, "triggerId": TRIGGER}
@@ -108,6 +110,7 @@ async def test_a_stop_accepts_flinks_other_spelling_of_the_directory_and_refuses
     await with_master(DONE, scenario)
 
 
+@virtual
 async def test_a_failed_operation_is_completed_with_its_cause() -> None:
     async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         query = f"triggerId={TRIGGER}"
@@ -119,6 +122,7 @@ async def test_a_failed_operation_is_completed_with_its_cause() -> None:
     await with_master(failed, scenario)
 
 
+@virtual
 async def test_a_lost_master_fails_the_operation_instead_of_leaving_it_open() -> None:
     async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
@@ -128,6 +132,7 @@ async def test_a_lost_master_fails_the_operation_instead_of_leaving_it_open() ->
     await with_master(NotFound("unknown here"), scenario)
 
 
+@virtual
 async def test_the_outcome_of_an_operation_is_known_when_another_master_leads() -> None:
     """Shows OPS-06."""
     master = Master()
@@ -151,6 +156,7 @@ async def test_an_invalid_savepoint_request_is_refused_at_once() -> None:
     await with_master(CannotTakeSavepoint("it is a batch job"), scenario)
 
 
+@virtual
 async def test_savepoints_are_listed_and_disposed_of() -> None:
     """Shows DISP-25."""
 

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from builders import all_is_quiet, virtual
 from stoker.core.errors import (
     CallTimedOut,
     FencingTokenMismatch,
@@ -88,13 +89,14 @@ async def test_the_status_can_be_awaited() -> None:
     assert master.dispatcher.waits == [((JobStatus.CREATED,), 20.0), ((JobStatus.RUNNING,), 30.0)]
 
 
+@virtual
 async def test_the_end_can_be_awaited_whatever_comes_before_it() -> None:
     master = Master()
     async with master.in_process() as http:
         path = f"/jobs/{RUNNING}/status?wait=20&known=CREATED,RUNNING,RESTARTING"
         answer = asyncio.create_task(http.get(path))
         for status in (JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FINISHED):
-            await asyncio.sleep(0.05)
+            await all_is_quiet()
             assert not answer.done()
             master.dispatcher.set_status(RUNNING, status)
         assert (await answer).json() == {"status": "FINISHED"}
