@@ -69,12 +69,25 @@ async def all_is_quiet(seconds: float = 2) -> None:
 
 
 def wait_until(
-    condition: Callable[[], bool], what: str = "the condition", seconds: float = 60
+    condition: Callable[[], bool],
+    what: str = "the condition",
+    seconds: float = 60,
+    *,
+    despite: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Block until other processes or threads make `condition` true; fail after `seconds`."""
+    """Block until other processes or threads make `condition` true; fail after `seconds`.
+
+    If `condition` raises an error of a kind in `despite`, it counts as not yet true.
+    """
     deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+    while True:
+        reason = ""
+        try:
+            if condition():
+                return
+        except despite as error:
+            reason = f" ({error})"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}{reason}"
         time.sleep(0.05)
 
 

@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from chaos.real_cluster import SESSION_SECONDS, RealCluster, eventually
+from chaos.real_cluster import SESSION_SECONDS, RealCluster, wait_through_outages
 from chaos.workload import ROWS, FileStream, batch_job, rows_in
 from stoker.core.ids import Ids, JobId
 from stoker.core.results import AttemptDetails, JobDetails
@@ -48,7 +48,7 @@ class FaultScenario:
 
         expected = f"the stream commits a batch after {batch}"
         # A Spark server that was killed by the previous fault may still be starting.
-        eventually(has_advanced, expected, seconds=180)
+        wait_through_outages(has_advanced, expected, seconds=180)
 
     # Faults.
 
@@ -79,7 +79,7 @@ class FaultScenario:
             self.submit(master=other)
         finally:
             self.cluster.signal(frozen, signal.SIGCONT)
-        eventually(
+        wait_through_outages(
             lambda: epoch in self.cluster.ended_grants(frozen),
             f"{frozen} knows that its leadership has ended",
         )
@@ -120,7 +120,7 @@ class FaultScenario:
 
     def the_sink_equals_the_input(self) -> None:
         self.stream.stop_writing()
-        eventually(lambda: self.stream.is_copied, "all input is copied")
+        wait_through_outages(lambda: self.stream.is_copied, "all input is copied")
         balance = self.stream.balance()
         print(f"stream: {balance}; faults: {', '.join(self.faults)}")
         assert (balance.lost, balance.repeated) == (0, 0)
@@ -133,7 +133,7 @@ class FaultScenario:
     def end_stream(self) -> None:
         self.cluster.client.cancel(self.stream_id)
         assert self.cluster.client.wait(self.stream_id) is JobStatus.CANCELED
-        eventually(
+        wait_through_outages(
             lambda: not self.cluster.files_of_jobs(), "only results are left of all jobs", 20
         )
 

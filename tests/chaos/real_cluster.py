@@ -3,12 +3,12 @@
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from builders import wait_until
 from chaos.cables import CabledCluster, Cables
 from chaos.zookeeper_log import ZooKeeperLog
 from stoker.client.blocking import BlockingClient
@@ -88,7 +88,7 @@ class RealCluster:
 
     def kill(self, name: str) -> None:
         self.signal(name, signal.SIGKILL)
-        eventually(lambda: not self.process(name).alive, f"{name} is dead")
+        wait_through_outages(lambda: not self.process(name).alive, f"{name} is dead")
 
     def children_of(self, name: str, *, words: str) -> list[ProcessRecord]:
         """Descendants of this process whose command lines contain these words."""
@@ -147,7 +147,7 @@ class RealCluster:
         return grants[max(grants)]
 
     def wait_for_epoch_after(self, epoch: int) -> str:
-        eventually(lambda: self.epoch > epoch, f"there is a leader after epoch {epoch}")
+        wait_through_outages(lambda: self.epoch > epoch, f"there is a leader after epoch {epoch}")
         return self.leader
 
     def restart_dead_processes(self, failpoint: str | None = None) -> None:
@@ -212,18 +212,9 @@ def _armed_at_start(failpoint: str | None) -> Iterator[None]:
         del os.environ[ENVIRONMENT_VARIABLE]
 
 
-def eventually(condition: Callable[[], bool], expected: str, seconds: float = 60) -> None:
-    """Wait until other processes have made a condition true; fail after a limit."""
-    deadline = time.monotonic() + seconds
-    last = ""
-    while True:
-        try:
-            if condition():
-                return
-        except StokerError as error:
-            last = f" ({error})"
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {expected}{last}"
-        time.sleep(0.1)
+def wait_through_outages(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait until `condition` is true; while no master answers, it is not."""
+    wait_until(condition, what, seconds, despite=(StokerError,))
 
 
 def _parent(pid: int) -> int | None:

@@ -12,7 +12,7 @@ import msgspec
 from chaos.job_output import JobOutput
 from chaos.numbered_lines import PARTITIONS, NumberedLines, job_over
 from chaos.process_killer import ProcessKiller
-from chaos.real_cluster import RealCluster, eventually
+from chaos.real_cluster import RealCluster, wait_through_outages
 from chaos.step_sequences import Action, Step, StepSequence
 from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import StokerError
@@ -130,7 +130,7 @@ class SavepointScenario:
     def _cancel(self, step: Step) -> None:
         job, client = self._running_job(), self._cluster.client
         self._operate(step, lambda: client.cancel(job))
-        eventually(
+        wait_through_outages(
             lambda: client.status(job).globally_terminal, f"{job} has ended", TIMEOUT_SECONDS
         )
         assert client.status(job) is JobStatus.CANCELED
@@ -215,14 +215,14 @@ class SavepointScenario:
             states = [region.current.state for region in job.regions]
             return bool(states) and all(state is ExecutionState.RUNNING for state in states)
 
-        eventually(runs, f"job {self._job} runs", TIMEOUT_SECONDS)
+        wait_through_outages(runs, f"job {self._job} runs", TIMEOUT_SECONDS)
         return self._job
 
     def _was_stopped(self) -> bool:
         """Whether a stop without an answer was completed; if not, the job must keep running."""
         self._lines.feed(1)
         before, client = self._committed(), self._cluster.client
-        eventually(
+        wait_through_outages(
             lambda: client.status(self._job).globally_terminal or self._has_advanced(before),
             "the job makes progress or has ended",
             TIMEOUT_SECONDS,
@@ -235,7 +235,7 @@ class SavepointScenario:
         self._running_job()
         self._lines.feed(1)
         before = self._committed()
-        eventually(
+        wait_through_outages(
             lambda: self._has_advanced(before), "every query commits a batch", TIMEOUT_SECONDS
         )
         self._running_job()
@@ -278,7 +278,9 @@ class SavepointScenario:
             return {query: rows for query, rows in missing_rows.items() if rows}
 
         try:
-            eventually(lambda: not missing(), "all input is in the sinks", TIMEOUT_SECONDS)
+            wait_through_outages(
+                lambda: not missing(), "all input is in the sinks", TIMEOUT_SECONDS
+            )
         except AssertionError:
             raise AssertionError(f"lost: {missing()}") from None
         for query in self._sequence.queries:
@@ -295,7 +297,7 @@ class SavepointScenario:
         for job in client.jobs():
             if not job.state.globally_terminal:
                 client.cancel(job.jid)
-        eventually(
+        wait_through_outages(
             lambda: all(job.state.globally_terminal for job in client.jobs()),
             "all jobs have ended",
             TIMEOUT_SECONDS,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.real_cluster import LONG, RealCluster, eventually, real_cluster
+from chaos.real_cluster import LONG, RealCluster, real_cluster, wait_through_outages
 from chaos.workload import ROWS, batch_job, rows_in
 from stoker.core.failpoints import FAILPOINTS
 from stoker.core.graph import JobGraph
@@ -68,7 +68,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         failpoint=FIRST_FAILPOINT,
     ) as cluster:
         yield cluster
-        eventually(lambda: not cluster.files_of_jobs(), "only results are left of all jobs", 40)
+        wait_through_outages(
+            lambda: not cluster.files_of_jobs(), "only results are left of all jobs", 40
+        )
 
 
 @pytest.fixture
@@ -105,13 +107,17 @@ def test_a_master_that_dies_between_two_steps_loses_and_repeats_nothing(
     client = cluster.client
     if failpoint in RETENTION_FAILPOINTS:
         # Only results of jobs that are cleaned up count towards the limit of kept results.
-        eventually(lambda: not cluster.files_of_jobs(), "all earlier jobs are cleaned up", 40)
+        wait_through_outages(
+            lambda: not cluster.files_of_jobs(), "all earlier jobs are cleaned up", 40
+        )
     cluster.kill(MASTER)
     cluster.restart_dead_processes(failpoint)
     submitted = background.submit(client.submit, graph)
     if cancels:
         submitted.result()
-        eventually(lambda: _is_in_user_code(client.job(graph.job_id)), "the job has begun")
+        wait_through_outages(
+            lambda: _is_in_user_code(client.job(graph.job_id)), "the job has begun"
+        )
         submitted = background.submit(client.cancel, graph.job_id)
     _wait_for_death(cluster, MASTER, failpoint)
     cluster.restart_dead_processes()
@@ -123,7 +129,7 @@ def test_a_master_that_dies_between_two_steps_loses_and_repeats_nothing(
 
 
 def _wait_for_death(cluster: RealCluster, name: str, failpoint: str) -> None:
-    eventually(lambda: not cluster.process(name).alive, f"{name} reaches {failpoint}")
+    wait_through_outages(lambda: not cluster.process(name).alive, f"{name} reaches {failpoint}")
 
 
 def _wait_for_end(cluster: RealCluster, graph: JobGraph, expected: JobStatus) -> JobDetails:

@@ -7,12 +7,12 @@ only the kernel can end the child processes of a dead process.
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from chaos.real_cluster import LONG, eventually
+from builders import wait_until
+from chaos.real_cluster import LONG
 from stoker.core.failpoints import (
     DRIVER_FAILPOINTS,
     ENGINE_FAILPOINTS,
@@ -162,10 +162,7 @@ def crash_at_failpoint(
         check=False,
     )
     assert owner.returncode == KILLED, owner.stderr
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while left := processes_using(folder):
-        assert time.monotonic() < deadline, f"processes are left: {left}"
-        time.sleep(0.05)
+    wait_until(lambda: not processes_using(folder), "no process is left", TIMEOUT_SECONDS)
 
 
 def processes_using(folder: Path) -> list[int]:
@@ -211,7 +208,7 @@ def test_the_search_finds_a_leftover_process(tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "600"], env={"FOLDER": str(tmp_path)}) as left:
         try:
             # The environment of a process is empty until its program has started.
-            eventually(lambda: environment_of(left.pid) != b"", "the process has started")
+            wait_until(lambda: environment_of(left.pid) != b"", "the process has started")
             assert processes_using(tmp_path) == [left.pid]
         finally:
             left.kill()

@@ -23,8 +23,8 @@ from chaos.real_cluster import (
     LONG,
     SESSION_SECONDS,
     RealCluster,
-    eventually,
     real_cluster,
+    wait_through_outages,
 )
 from stoker.core.states import ExecutionState
 from stoker.processes.local.cluster_state import ProcessRecord, send
@@ -80,7 +80,7 @@ class DeathScenario(FaultScenario):
             found[:] = [str(attempt.task_executor)] if attempt.task_executor else []
             return bool(found) and attempt.state is ExecutionState.RUNNING
 
-        eventually(is_held, "a task executor runs the stream")
+        wait_through_outages(is_held, "a task executor runs the stream")
         return found[0]
 
     def spark_server(self) -> ProcessRecord:
@@ -95,7 +95,7 @@ class DeathScenario(FaultScenario):
 
     def kill_process(self, record: ProcessRecord) -> None:
         send(record, signal.SIGKILL)
-        eventually(lambda: not record.alive, f"{record.name[:60]} is dead")
+        wait_through_outages(lambda: not record.alive, f"{record.name[:60]} is dead")
 
     def freeze_for(self, seconds: float, records: list[ProcessRecord]) -> None:
         with frozen(records):
@@ -142,7 +142,7 @@ class DeathScenario(FaultScenario):
             now = self.attempt()
             return now.attempt != attempt and now.task_executor not in (None, holder)
 
-        eventually(is_taken_over, "the stream is taken over", LEASE_SECONDS + 60)
+        wait_through_outages(is_taken_over, "the stream is taken over", LEASE_SECONDS + 60)
         assert meanwhile(), "the previous attempt still runs"
         self.wait_for_batch_after(self.batch())
 
@@ -153,7 +153,7 @@ class DeathScenario(FaultScenario):
             self.cluster.wait_for_epoch_after(epoch)
             assert self.cluster.leader != leader
             self.submit(restarts=100)
-        eventually(
+        wait_through_outages(
             lambda: epoch in self.cluster.ended_grants(leader),
             f"{leader} knows that its leadership has ended",
         )

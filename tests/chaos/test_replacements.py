@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.real_cluster import LONG, RealCluster, eventually, real_cluster
+from chaos.real_cluster import LONG, RealCluster, real_cluster, wait_through_outages
 from integration.cli.distinct_stream import DistinctStream
 from stoker.api.operations import ReplacementState
 from stoker.client.calls import ReplacementSettings
@@ -62,7 +62,7 @@ class ReplacementScenario:
 
     def write(self, count: int) -> None:
         self.stream.write(count)
-        eventually(
+        wait_through_outages(
             lambda: self.stream.is_caught_up, "every number is written once", TIMEOUT_SECONDS
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chaos.real_cluster import eventually, real_cluster
+from chaos.real_cluster import real_cluster, wait_through_outages
 from chaos.workload import ROWS, batch_job, rows_in
 from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids, JobId
@@ -47,11 +47,11 @@ def test_restarted_jobs_get_their_slots_before_a_waiting_job_of_higher_priority(
 
         for graph in long:
             client.submit(graph)
-        eventually(lambda: have_started(0), "the long jobs have started")
+        wait_through_outages(lambda: have_started(0), "the long jobs have started")
         client.submit(short)
         cluster.kill(EXECUTOR)
         cluster.restart_dead_processes()
-        eventually(lambda: have_started(1), "the long jobs have started again", 120)
+        wait_through_outages(lambda: have_started(1), "the long jobs have started again", 120)
         assert attempt_of(client, short.job_id).state is ExecutionState.SCHEDULED
         for graph in long:
             client.cancel(graph.job_id)
@@ -60,4 +60,4 @@ def test_restarted_jobs_get_their_slots_before_a_waiting_job_of_higher_priority(
         for graph in long:
             assert client.wait(graph.job_id) is JobStatus.CANCELED
         kept = cluster.directory / "work" / EXECUTOR / "slots"
-        eventually(lambda: not list(kept.iterdir()), "no file is kept for a free slot")
+        wait_through_outages(lambda: not list(kept.iterdir()), "no file is kept for a free slot")

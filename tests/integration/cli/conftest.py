@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,19 +114,3 @@ def slow_job(tmp_path: Path) -> Path:
     path = tmp_path / "slow.py"
     path.write_text(SLOW_JOB)
     return path
-
-
-Eventually = Callable[[Callable[[], bool]], None]
-
-
-@pytest.fixture
-def eventually() -> Eventually:
-    """Wait until a condition holds; fail if other processes do not bring it about in time."""
-
-    def wait(condition: Callable[[], bool], seconds: float = 40) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "the condition did not hold in time"
-            time.sleep(0.1)
-
-    return wait

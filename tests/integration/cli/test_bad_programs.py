@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.cli.conftest import Eventually
+from builders import wait_until
 
 NEIGHBOUR = """
 import sys, time
@@ -76,13 +76,13 @@ def test_a_script_that_does_not_parse_is_refused_with_the_place(stoker, tmp_path
     assert "bad.py line 2 column 5" in done.stderr
 
 
-def test_a_daemon_that_a_program_forked_ends_with_the_program(
-    stoker, tmp_path: Path, eventually: Eventually
-) -> None:
+def test_a_daemon_that_a_program_forked_ends_with_the_program(stoker, tmp_path: Path) -> None:
     script, pid_file = tmp_path / "daemon.py", tmp_path / "pid"
     script.write_text(STARTS_DAEMON)
     stoker("run", "--program", "--engine", "connect", script, pid_file)
-    eventually(lambda: not Path(f"/proc/{pid_file.read_text()}").exists())
+    wait_until(
+        lambda: not Path(f"/proc/{pid_file.read_text()}").exists(), "the process has ended", 40
+    )
 
 
 def test_a_gigabyte_of_output_is_truncated_and_its_end_is_shown(stoker, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from builders import wait_until
 from contract import flink_facts
 from contract.flink_facts import misplaced_moments
 from contract.test_flink_conformance import check, gets
@@ -83,14 +84,16 @@ class Cluster:
 
     def wait_for_result(self, template: str, path: str) -> Any:
         """Poll until an operation is completed; the format of every answer is checked."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
+        answers = []
+
+        def is_completed() -> bool:
             answer = self.http.get(path)
             check(answer, FACTS["GET", template])
-            if answer.json()["status"]["id"] == "COMPLETED":
-                return answer.json()["operation"]
-            assert time.monotonic() < deadline, path
-            time.sleep(0.1)
+            answers.append(answer.json())
+            return bool(answers[-1]["status"]["id"] == "COMPLETED")
+
+        wait_until(is_completed, f"{path} is completed", PATIENCE_SECONDS)
+        return answers[-1]["operation"]
 
 
 def run(http: httpx.Client, program: str, kind: str) -> str:
@@ -101,17 +104,17 @@ def run(http: httpx.Client, program: str, kind: str) -> str:
 
 
 def wait_for(http: httpx.Client, job_id: str, state: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := http.get(f"/jobs/{job_id}/status").json()["status"]) != state:
-        assert time.monotonic() < deadline, f"job {job_id} is {found}, not {state}"
-        time.sleep(0.1)
+    def is_reached() -> bool:
+        return bool(http.get(f"/jobs/{job_id}/status").json()["status"] == state)
+
+    wait_until(is_reached, f"job {job_id} is {state}", PATIENCE_SECONDS)
 
 
 def wait_for_checkpoint(http: httpx.Client, job_id: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not http.get(f"/jobs/{job_id}/checkpoints").json()["counts"]["completed"]:
-        assert time.monotonic() < deadline, f"job {job_id} has made no checkpoint"
-        time.sleep(0.1)
+    def has_checkpoint() -> bool:
+        return bool(http.get(f"/jobs/{job_id}/checkpoints").json()["counts"]["completed"])
+
+    wait_until(has_checkpoint, f"job {job_id} has a checkpoint", PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from builders import wait_until
 from integration.browser import CHROMIUM, needs_browser
-from integration.cli.conftest import CommandLine, Eventually
+from integration.cli.conftest import CommandLine
 from integration.cli.flink_tools import FlinkCommand, dashboard
 from stoker.processes.local.cluster_state import urls_of
 
@@ -54,12 +55,16 @@ def flink(url: str, tmp_path: Path) -> FlinkCommand:
 
 
 @pytest.fixture
-def job(stoker: CommandLine, url: str, tmp_path: Path, eventually: Eventually) -> Iterator[str]:
+def job(stoker: CommandLine, url: str, tmp_path: Path) -> Iterator[str]:
     """A streaming job with a completed checkpoint; cancelled afterwards if it still runs."""
     (tmp_path / "stream.py").write_text(STREAM)
     job_id = stoker.submit(tmp_path / "stream.py")
     checkpoints = f"{url}/jobs/{job_id}/checkpoints"
-    eventually(lambda: httpx.get(checkpoints).json()["counts"]["completed"] > 0)
+    wait_until(
+        lambda: httpx.get(checkpoints).json()["counts"]["completed"] > 0,
+        "there is a checkpoint",
+        40,
+    )
     yield job_id
     httpx.patch(f"{url}/jobs/{job_id}")
 
@@ -97,9 +102,7 @@ def test_an_impossible_request_is_refused_with_the_clusters_message(
 
 
 @needs_browser
-def test_the_dashboard_shows_a_job_and_cancels_it(
-    url: str, job: str, tmp_path: Path, eventually: Eventually
-) -> None:
+def test_the_dashboard_shows_a_job_and_cancels_it(url: str, job: str, tmp_path: Path) -> None:
     (executor,) = httpx.get(f"{url}/taskmanagers").json()["taskmanagers"]
     vertex = httpx.get(f"{url}/jobs/{job}").json()["vertices"][-1]["id"]
     job_pages = ("timeline", "exceptions", "checkpoints", "configuration", "dataskew")
@@ -130,6 +133,10 @@ def test_the_dashboard_shows_a_job_and_cancels_it(
         page.get_by_text("Cancel Job").click()
         confirmed = page.get_by_role("button").filter(has_text=re.compile("OK|Yes|Cancel Job"))
         confirmed.first.click()
-        eventually(lambda: httpx.get(f"{url}/jobs/{job}").json()["state"] == "CANCELED")
+        wait_until(
+            lambda: httpx.get(f"{url}/jobs/{job}").json()["state"] == "CANCELED",
+            "the job is cancelled",
+            40,
+        )
         browser.close()
     assert faults == []

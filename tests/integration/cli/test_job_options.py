@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.cli.conftest import CommandLine, Eventually
+from builders import wait_until
+from integration.cli.conftest import CommandLine
 from integration.cli.distinct_stream import DistinctStream
 
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
@@ -32,18 +33,18 @@ partitions.sink("counted", name="out", format="json", path="{out}", mode="overwr
 
 
 def test_an_attached_job_is_cancelled_when_its_command_is_killed(
-    stoker: CommandLine, slow_job: Path, eventually: Eventually
+    stoker: CommandLine, slow_job: Path
 ):
     command = stoker.start(
         *("run", "-sae", slow_job, "--name", "bound", "--param", "seconds=600"),
         *("-D", "client.heartbeat.timeout=5 s", "-D", "client.heartbeat.interval=1 s"),
     )
     try:
-        eventually(lambda: states(stoker, "bound") == ["RUNNING"], PATIENCE)
+        wait_until(lambda: states(stoker, "bound") == ["RUNNING"], "the job runs", PATIENCE)
     finally:
         command.kill()
         command.communicate()
-    eventually(lambda: states(stoker, "bound") == ["CANCELED"], PATIENCE)
+    wait_until(lambda: states(stoker, "bound") == ["CANCELED"], "the job is cancelled", PATIENCE)
 
 
 def states(stoker: CommandLine, name: str) -> list[str]:
@@ -72,7 +73,7 @@ def test_a_parallelism_override_sets_the_number_of_shuffle_partitions(
 )
 @pytest.mark.timeout(600)
 def test_a_cancelled_job_can_retain_its_last_checkpoint_for_another_job(
-    stoker: CommandLine, tmp_path: Path, eventually: Eventually
+    stoker: CommandLine, tmp_path: Path
 ):
     """CKPT-09"""
     stream = DistinctStream(tmp_path / "stream")
@@ -80,13 +81,13 @@ def test_a_cancelled_job_can_retain_its_last_checkpoint_for_another_job(
     kept = stoker.submit(
         stream.version("kept-1", configuration={RETENTION: "RETAIN_ON_CANCELLATION"})
     )
-    eventually(lambda: stream.is_caught_up, PATIENCE)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     stoker("cancel", kept)
     retained = checkpoints(stoker, kept)["retained"]
     assert Path(retained["path"].removeprefix("file://")).is_dir()
     stream.write(4)
     second = stoker.submit(stream.version("kept-2"), "-s", retained["path"])
-    eventually(lambda: stream.is_caught_up, PATIENCE)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     stoker("cancel", second)
     assert checkpoints(stoker, second)["retained"] is None
 

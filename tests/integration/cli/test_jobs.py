@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from builders import wait_until
+
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 
@@ -63,10 +65,10 @@ def test_a_job_that_fails_shows_the_users_own_lines(stoker, tmp_path: Path) -> N
     assert "divide_by" in done.stdout
 
 
-def test_a_job_is_listed_shown_and_cancelled(stoker, slow_job: Path, eventually) -> None:
+def test_a_job_is_listed_shown_and_cancelled(stoker, slow_job: Path) -> None:
     job = stoker.submit(slow_job)
     assert job[:12] in stoker("list").stdout
-    eventually(lambda: "INITIALIZING" in _region_state(stoker, job))
+    wait_until(lambda: "INITIALIZING" in _region_state(stoker, job), "the task starts", 40)
     done = stoker("cancel", job[:8])
     assert done.stdout == f"Job {job} is CANCELED.\n"
     assert stoker("wait", job, expect=1).stdout.startswith(f"Job {job} (slow) CANCELED")

@@ -6,6 +6,7 @@ import signal
 import socket
 from pathlib import Path
 
+from builders import wait_until
 from stoker.processes.local.cluster_state import start_time_of
 
 
@@ -54,22 +55,26 @@ def test_the_death_of_the_only_master_loses_no_job(stoker, slow_job: Path) -> No
 
 
 def test_the_death_of_a_task_executor_fails_the_job_with_the_true_reason(
-    stoker, slow_job: Path, eventually
+    stoker, slow_job: Path
 ) -> None:
     job = stoker.submit(slow_job)
-    eventually(lambda: "task-executor-1" in stoker("status", job).stdout)
+    wait_until(lambda: "task-executor-1" in stoker("status", job).stdout, "the job runs", 40)
     stoker.kill("task-executor-1")
     done = stoker("wait", job, expect=1)
     assert "FAILED" in done.stdout
     assert "TaskExecutorLost: task executor task-executor-1 is lost" in done.stdout
     master = stoker.state.masters[0].pid
-    eventually(lambda: [process.pid for process in stoker.processes()] == [master])
+    wait_until(
+        lambda: [process.pid for process in stoker.processes()] == [master],
+        "only the master is left",
+        40,
+    )
     stoker("cluster", "up")
     assert _status(stoker) == {"master-1": True, "task-executor-1": True}
 
 
 def test_a_cluster_that_a_command_started_ends_even_when_the_command_is_killed(
-    stoker, slow_job: Path, tmp_path: Path, eventually
+    stoker, slow_job: Path, tmp_path: Path
 ) -> None:
     alone = type(stoker)(tmp_path)
     run = alone.start("run", slow_job)
@@ -80,7 +85,11 @@ def test_a_cluster_that_a_command_started_ends_even_when_the_command_is_killed(
     assert len(children) >= 2
     run.send_signal(signal.SIGKILL)
     run.communicate()
-    eventually(lambda: all(start_time_of(pid) != started for pid, started in children.items()))
+    wait_until(
+        lambda: all(start_time_of(pid) != started for pid, started in children.items()),
+        "no child process is left",
+        40,
+    )
 
 
 def _descendants(pid: int) -> dict[int, int]:

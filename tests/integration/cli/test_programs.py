@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from integration.cli.conftest import CommandLine, Eventually
+from builders import wait_until
+from integration.cli.conftest import CommandLine
 from stoker.processes.local.cluster_state import url_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -102,7 +103,7 @@ def test_without_a_cluster_a_program_gets_one_for_the_duration_of_the_command(
 
 
 def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
-    stoker, eventually: Eventually, tmp_path: Path
+    stoker, tmp_path: Path
 ) -> None:
     script, enough = tmp_path / "rates.py", tmp_path / "enough"
     script.write_text(STREAMS_AND_FAILS)
@@ -118,7 +119,7 @@ def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
             vertices = _get(url)["vertices"]
             return [each["status"] for each in vertices if each["name"].startswith("rates (")]
 
-        eventually(lambda: states() == ["RUNNING"])
+        wait_until(lambda: states() == ["RUNNING"], "the job runs", 40)
         assert "\n  rates " in stoker("status", "rates").stdout
         enough.touch()
         _, errors = running.communicate(timeout=150)

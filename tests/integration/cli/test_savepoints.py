@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.cli.conftest import CommandLine, Eventually
+from builders import wait_until
+from integration.cli.conftest import CommandLine
 from integration.cli.word_stream import PIPELINE, Stream
 
 pytestmark = pytest.mark.skipif(
@@ -43,20 +44,19 @@ def test_a_job_continues_from_its_savepoint_without_loss_or_repetition(
     job_file: Path,
     tmp_path: Path,
     leftovers: list[str],
-    eventually: Eventually,
 ):
     """Shows CKPT-12 and CKPT-15."""
     stream.write(7)
     first = stoker.submit(job_file)
     leftovers.append(first)
-    eventually(lambda: stream.is_caught_up, 120)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", 120)
     stream.write(5)
     taken = stoker("savepoint", "trigger", first, tmp_path / "saved").stdout.strip()
     shown = stoker("savepoint", "show", taken, "--verify").stdout
     assert "query lines: batch" in shown
     assert "state of stateStoreSave" in shown
     assert "Every file is as it was saved" in shown
-    eventually(lambda: stream.is_caught_up, 60)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", 60)
     checkpoints = json.loads(stoker("checkpoint", "list", first, "--json").stdout)
     assert checkpoints["latest_savepoint"]["path"] == taken
     assert any(entry["figures"] for entry in checkpoints["history"])
@@ -75,7 +75,7 @@ def test_a_job_continues_from_its_savepoint_without_loss_or_repetition(
     Path(stopped).rename(moved)
     second = stoker.submit(job_file, "-s", str(moved))
     leftovers.append(second)
-    eventually(lambda: stream.is_caught_up, 120)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", 120)
     refused = stoker("run", "-d", job_file, "-s", taken, expect=None)
     assert refused.returncode != 0
     assert "there is no such directory" in refused.stderr

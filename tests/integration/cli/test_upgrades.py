@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from integration.cli.conftest import CommandLine, Eventually
+from builders import wait_until
+from integration.cli.conftest import CommandLine
 from integration.cli.distinct_stream import DistinctStream
 
 pytestmark = pytest.mark.timeout(900)
@@ -47,17 +48,17 @@ def details(stoker: CommandLine, job: str) -> dict[str, Any]:
     return answer
 
 
-def start_caught_up_job(stoker: CommandLine, stream: DistinctStream, eventually: Eventually) -> str:
+def start_caught_up_job(stoker: CommandLine, stream: DistinctStream) -> str:
     stream.write(5)
     job = stoker.submit(stream.version("version-1"))
-    eventually(lambda: stream.is_caught_up, PATIENCE)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     return job
 
 
 def test_an_upgrade_continues_when_its_client_is_killed(
-    stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
+    stoker: CommandLine, stream: DistinctStream, tmp_path: Path
 ):
-    old = start_caught_up_job(stoker, stream, eventually)
+    old = start_caught_up_job(stoker, stream)
     stream.write(4)
     client = stoker.start(
         *("upgrade", old, stream.version("version-2")),
@@ -69,9 +70,13 @@ def test_an_upgrade_continues_when_its_client_is_killed(
     finally:
         client.kill()
         client.communicate()
-    eventually(lambda: details(stoker, old)["status"] == "FINISHED", PATIENCE)
+    wait_until(
+        lambda: details(stoker, old)["status"] == "FINISHED",
+        "the old version has finished",
+        PATIENCE,
+    )
     stream.write(3)
-    eventually(lambda: stream.is_caught_up, PATIENCE)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     (new,) = live_jobs(stoker)
     restored = details(stoker, new)["checkpoints"]["restored"]
     assert new != old
@@ -80,9 +85,9 @@ def test_an_upgrade_continues_when_its_client_is_killed(
 
 @long
 def test_an_upgrade_to_a_version_that_does_not_start_is_rolled_back(
-    stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
+    stoker: CommandLine, stream: DistinctStream, tmp_path: Path
 ):
-    old = start_caught_up_job(stoker, stream, eventually)
+    old = start_caught_up_job(stoker, stream)
     bad = stream.version("version-2", check="assert False, 'this version is broken'")
     done = stoker(
         *("upgrade", old, bad, "--savepoint-path", tmp_path / "saved", "--json"), expect=None
@@ -93,24 +98,28 @@ def test_an_upgrade_to_a_version_that_does_not_start_is_rolled_back(
     assert "this version is broken" in state["reason"]
     assert state["origin"] is None
     stream.write(4)
-    eventually(lambda: stream.is_caught_up, PATIENCE)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     assert live_jobs(stoker) == [state["job-id"]]
 
 
 @long
 def test_a_version_that_fails_later_is_rolled_back_without_losing_its_progress(
-    stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
+    stoker: CommandLine, stream: DistinctStream, tmp_path: Path
 ):
-    old = start_caught_up_job(stoker, stream, eventually)
+    old = start_caught_up_job(stoker, stream)
     number = "IF(n = 12, CAST(raise_error('not twelve') AS LONG), n)"
     client = stoker.start(
         *("upgrade", old, stream.version("version-2", number=number)),
         *("--savepoint-path", tmp_path / "saved", "--window", "600", "--json"),
     )
     try:
-        eventually(lambda: details(stoker, old)["status"] == "FINISHED", PATIENCE)
+        wait_until(
+            lambda: details(stoker, old)["status"] == "FINISHED",
+            "the old version has finished",
+            PATIENCE,
+        )
         stream.write(4)
-        eventually(lambda: stream.is_caught_up, PATIENCE)
+        wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
         stream.write(5)
         output, errors = client.communicate(timeout=PATIENCE)
     finally:
@@ -121,16 +130,16 @@ def test_a_version_that_fails_later_is_rolled_back_without_losing_its_progress(
     assert "not twelve" in state["reason"]
     assert "retained" in state["origin"]
     stream.write(2)
-    eventually(lambda: stream.is_caught_up, PATIENCE)
+    wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     assert live_jobs(stoker) == [state["job-id"]]
 
 
 @long
 def test_a_rescaled_job_keeps_its_state(
-    stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
+    stoker: CommandLine, stream: DistinctStream, tmp_path: Path
 ):
     """Shows FAULT-11."""
-    job = start_caught_up_job(stoker, stream, eventually)
+    job = start_caught_up_job(stoker, stream)
     # More partitions than before, then fewer.
     for partitions in ("5", "3"):
         rescaled = stoker(
@@ -140,7 +149,7 @@ def test_a_rescaled_job_keeps_its_state(
         assert state["phase"] == "DONE"
         job = state["job-id"]
         stream.write(9)
-        eventually(lambda: stream.is_caught_up, PATIENCE)
+        wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     stopped = stoker("stop", job, "-p", tmp_path / "saved").stdout.strip()
     shown = stoker("savepoint", "show", stopped, "--verify").stdout
     assert "3 partitions" in shown

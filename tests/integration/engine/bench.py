@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+from builders import build_graph
 from stoker.core.graph import (
     FormatWrite,
     JobGraph,
@@ -51,6 +52,11 @@ def function(body: Callable[..., Any], *parameters: str) -> PythonFunction:
     finally:
         cloudpickle.unregister_pickle_by_value(module)
     return PythonFunction(name=body.__name__, payload=payload, parameters=parameters)
+
+
+def python_job(body: Callable[..., Any], **fields: Any) -> JobGraph:
+    """A job whose source is `body`, a function of the Spark session."""
+    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE, **fields)
 
 
 @dataclass

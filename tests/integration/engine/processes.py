@@ -1,13 +1,9 @@
 """Inspects and cancels the processes that tasks run in."""
 
-# Processes are polled: nothing reports their end.
-# ruff: noqa: ASYNC110
-
 import asyncio
 import json
 import os
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 from integration.engine.bench import LaunchedTask
@@ -17,12 +13,6 @@ from stoker.osproc.process_tree import children_of
 
 PATIENCE = 120
 """Seconds that a busy machine may take where the product promises no time."""
-
-
-async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 def is_gone(pid: int) -> bool:

@@ -1,9 +1,5 @@
 """A Spark cluster of its own: a master and workers from the installed PySpark, on loopback."""
 
-# Logs are polled: nothing reports a new line.
-# ruff: noqa: ASYNC110
-
-import asyncio
 import os
 import re
 import subprocess
@@ -11,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from builders import eventually
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.server_config import spark_home
 from stoker.osproc.parent_death import die_with_parent_command
@@ -71,7 +68,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 async def _wait_for_line(log: Path, pattern: re.Pattern[str]) -> re.Match[str]:
-    async with asyncio.timeout(_PATIENCE_SECONDS):
-        while (found := pattern.search(log.read_text())) is None:
-            await asyncio.sleep(0.1)
+    def find() -> re.Match[str] | None:
+        return pattern.search(log.read_text())
+
+    what = f"{log.name} contains {pattern.pattern!r}"
+    await eventually(lambda: find() is not None, what, _PATIENCE_SECONDS)
+    found = find()
+    assert found is not None
     return found

@@ -107,7 +107,7 @@ if LONG:
     QUERIES["totals"] = (totals, ("raw",))
 
 
-def graph_of(name: str, inputs: Path, out: Path, trigger: str | None = None) -> JobGraph:
+def graph_of_query(name: str, inputs: Path, out: Path, trigger: str | None = None) -> JobGraph:
     compute, sources = QUERIES[name]
     return build_graph(
         *(source(each, inputs) for each in sources),

@@ -6,16 +6,14 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from builders import build_graph
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function
-from integration.engine.processes import is_gone, until
-from stoker.core.graph import JobGraph, ResourceProfile, Source
+from builders import build_graph, eventually
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, python_job
+from integration.engine.processes import PATIENCE, is_gone
+from stoker.core.graph import JobGraph, ResourceProfile
 from stoker.core.results import Failure
 from stoker.core.states import ExecutionState
 
@@ -25,10 +23,6 @@ MEGABYTE = 1024**2
 
 
 SMALL = ResourceProfile(memory_bytes=300 * MEGABYTE)
-
-
-def python_job(body: Callable[..., object], **more: Any) -> JobGraph:
-    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE, **more)
 
 
 async def failure_beside_a_neighbour(bench: Bench, graph: JobGraph) -> Failure:
@@ -218,8 +212,8 @@ async def test_no_daemon_of_a_task_outlives_the_zygote(bench: Bench, tmp_path: P
         time.sleep(600)
 
     launched = await bench.launch(python_job(leaves_a_daemon))
-    await until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    await eventually(lambda: pid_file.exists() and pid_file.read_text() != "", seconds=PATIENCE)
     os.kill(int(bench.engine.description["zygote-pid"]), signal.SIGTERM)
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.FAILED
-    await until(lambda: is_gone(int(pid_file.read_text())))
+    await eventually(lambda: is_gone(int(pid_file.read_text())), seconds=PATIENCE)

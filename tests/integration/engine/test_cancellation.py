@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from builders import build_graph
+from builders import build_graph, eventually
 from integration.engine.bench import TO_NOWHERE, Bench, LaunchedTask, function
-from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, runner_of
 from stoker.core.graph import FormatRead, JobGraph, Sink, Source, Sql, Transform
 from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.runner.janitor import has_active_tasks
@@ -90,7 +90,7 @@ async def has_begun(launched: LaunchedTask, begun: Path) -> None:
         assert not launched.running.completion.done(), launched.running.completion.result()
         return begun.exists()
 
-    await until(look)
+    await eventually(look, seconds=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_a_cancelled_task_and_its_stages_end_within_ten_seconds(
     launched = await bench.launch(graph(begun))
     await has_begun(launched, begun)
     if graph is endless_stage:
-        await until(lambda: any_tasks_of(engine, launched))
+        await eventually(lambda: any_tasks_of(engine, launched), seconds=PATIENCE)
     await cancel_within_ten_seconds(launched)
     assert not await asyncio.to_thread(any_tasks_of, engine, launched)
 
@@ -115,7 +115,7 @@ async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
     begun = tmp_path / "begun"
     launched = await bench.launch(endless_stage(begun))
     await has_begun(launched, begun)
-    await until(lambda: any_tasks_of(engine, launched))
+    await eventually(lambda: any_tasks_of(engine, launched), seconds=PATIENCE)
     os.kill(runner_of(engine, launched), signal.SIGKILL)
     outcome = await asyncio.wait_for(launched.running.outcome(), 10)
     assert outcome.failure is not None

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from builders import eventually
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
@@ -82,10 +83,15 @@ class LaunchedTask:
         return path.read_text(errors="replace") if path.exists() else ""
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(300):
-            while not condition():
-                assert not self.running.completion.done(), self.log("stderr")
-                await asyncio.sleep(0.05)
+        """Wait until `condition` is true; fail at once if the task ends before."""
+
+        def is_true() -> bool:
+            if condition():
+                return True
+            assert not self.running.completion.done(), self.log("stderr")
+            return False
+
+        await eventually(is_true, seconds=300)
 
 
 @pytest.fixture

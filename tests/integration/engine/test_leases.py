@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from builders import build_graph
+from builders import build_graph, eventually
 from integration.engine.bench import OPTIONS, TEN_ROWS, Bench, LaunchedTask, function
-from integration.engine.processes import cancel_within_ten_seconds, is_gone, runner_of, until
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, is_gone, runner_of
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
@@ -104,7 +104,9 @@ async def launch_with_lease(
 
 
 async def has_batches(launched: LaunchedTask) -> None:
-    await until(lambda: launched.has_progressed and launched.last_progress.batches > 1)
+    await eventually(
+        lambda: launched.has_progressed and launched.last_progress.batches > 1, seconds=PATIENCE
+    )
 
 
 def block_loop_until_gone(*pids: int, seconds: float) -> float:
@@ -124,7 +126,9 @@ async def test_a_stream_runs_as_long_as_its_lease_is_renewed(
         runner = runner_of(engine, launched)
         await asyncio.sleep(LEASE_SECONDS - MARGIN_SECONDS + 1)
         before = launched.last_progress
-        await until(lambda: launched.last_progress.batch_id > before.batch_id + 1)
+        await eventually(
+            lambda: launched.last_progress.batch_id > before.batch_id + 1, seconds=PATIENCE
+        )
         assert runner_of(engine, launched) == runner
         await cancel_within_ten_seconds(launched)
 
@@ -140,11 +144,13 @@ async def test_work_ends_before_its_lease_when_the_task_executor_is_frozen(
         launch_with_lease(bench, stubborn) as uncancellable,
     ):
         await has_batches(streaming)
-        await until((uncancellable.directory / "began").exists)
+        await eventually((uncancellable.directory / "began").exists, seconds=PATIENCE)
         os.kill(runner_of(engine, streaming), signal.SIGKILL)
         killed = streaming.last_progress
         # The runner that takes over the stream also takes over its lease.
-        await until(lambda: streaming.last_progress.batch_id > killed.batch_id + 1)
+        await eventually(
+            lambda: streaming.last_progress.batch_id > killed.batch_id + 1, seconds=PATIENCE
+        )
         runners = [runner_of(engine, each) for each in (streaming, uncancellable)]
         block_loop_until_gone(*runners, seconds=LEASE_SECONDS)
         commits = tmp_path / "checkpoints" / "stream" / "commits"
@@ -186,7 +192,7 @@ async def test_user_code_that_holds_the_gil_is_killed_when_its_lease_expires(
         TEN_ROWS, Sink(name="out", input="numbers", write=function(hold_gil, "frame"))
     )
     async with launch_with_lease(bench, graph) as launched:
-        await until((launched.directory / "began").exists)
+        await eventually((launched.directory / "began").exists, seconds=PATIENCE)
         runner = runner_of(engine, launched)
         block_loop_until_gone(runner, seconds=LEASE_SECONDS + 1)
     assert (await launched.running.outcome()).state is ExecutionState.CANCELED
@@ -208,7 +214,7 @@ async def test_a_driver_and_its_jvm_end_before_their_lease_when_the_task_executo
     async with ClassicEngine.open(OPTIONS, options, tmp_path / "work", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)  # type: ignore[arg-type]
         async with launch_with_lease(bench, graph, {"job.py": script}) as launched:
-            await until((launched.directory / "files" / "began").exists)
+            await eventually((launched.directory / "files" / "began").exists, seconds=PATIENCE)
             # Only this driver's processes: the engine of other tests may start runners meanwhile.
             supervisor = launched.running._driver.pid
             driver = {supervisor, *descendants_of(supervisor)}

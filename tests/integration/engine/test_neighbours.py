@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from builders import build_graph
+from builders import build_graph, eventually
 from integration.engine.bench import TO_NOWHERE, Bench, LaunchedTask, function
 from integration.engine.java_versions import jar_of
-from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, until
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
@@ -102,7 +102,7 @@ async def test_two_tasks_with_two_versions_of_one_java_class_each_see_their_own(
     )
     running = (await bench.launch(first)).running
     ended, begun = asyncio.ensure_future(running.outcome()), answers[0].with_suffix(".first")
-    await until(lambda: begun.exists() or ended.done())
+    await eventually(lambda: begun.exists() or ended.done(), seconds=PATIENCE)
     plain = Source(name="numbers", read=Sql(query="SELECT sum(id) AS total FROM range(1000)"))
     assert (await bench.run(build_graph(plain, TO_NOWHERE))).failure is None
     go_on.touch()
@@ -151,7 +151,7 @@ def huge(begun: Path) -> JobGraph:
 async def test_a_small_task_does_not_wait_for_a_huge_one(bench: Bench, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     large: LaunchedTask = await bench.launch(huge(begun))
-    await until(begun.exists)
+    await eventually(begun.exists, seconds=PATIENCE)
     small = Source(name="numbers", read=Sql(query="SELECT sum(id) FROM range(1000)"))
     async with asyncio.timeout(PATIENCE):
         outcome = await bench.run(build_graph(small, TO_NOWHERE))

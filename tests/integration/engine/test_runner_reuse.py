@@ -16,9 +16,17 @@ import pyarrow.parquet as pq
 import pytest
 import pytest_asyncio
 
-from builders import build_graph
-from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, function
-from integration.engine.processes import cancel_within_ten_seconds, is_gone, until
+from builders import build_graph, eventually
+from integration.engine.bench import (
+    OPTIONS,
+    TEN_ROWS,
+    TO_NOWHERE,
+    Bench,
+    LaunchedTask,
+    function,
+    python_job,
+)
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, is_gone
 from stoker.core.graph import (
     FormatRead,
     FormatWrite,
@@ -51,7 +59,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Conn
 async def wait_for_warm_spare(engine: ConnectEngine) -> None:
     """Wait until the one spare runner is warm, so that it runs the next task."""
     for _ in range(2):
-        await until(lambda: _has_warm_spare(engine))
+        await eventually(lambda: _has_warm_spare(engine), seconds=PATIENCE)
         await asyncio.sleep(0.6)
 
 
@@ -63,10 +71,6 @@ def _has_warm_spare(engine: ConnectEngine) -> bool:
 
 def plain(spark: Any) -> Any:
     return spark.range(10)
-
-
-def python_job(body: Callable[..., Any]) -> JobGraph:
-    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
 def pid_of(launched: LaunchedTask) -> int:
@@ -304,7 +308,7 @@ async def test_a_later_task_of_a_process_is_cancelled_like_its_first(
     await wait_for_warm_spare(engine)
     launched = await bench.launch(python_job(endless))
     assert pid_of(launched) == process
-    await until(lambda: launched.has_progressed)
+    await eventually(lambda: launched.has_progressed, seconds=PATIENCE)
     await cancel_within_ten_seconds(launched)
     assert is_gone(process)
 
@@ -324,5 +328,5 @@ async def test_a_later_task_of_a_process_ends_with_its_own_lease(bench: Bench) -
 async def test_a_spare_process_that_dies_is_replaced(bench: Bench) -> None:
     process = await process_of(bench, python_job(plain))
     os.kill(process, 9)
-    await until(lambda: is_gone(process))
+    await eventually(lambda: is_gone(process), seconds=PATIENCE)
     assert await process_of(bench, python_job(plain)) != process

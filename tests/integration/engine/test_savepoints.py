@@ -23,7 +23,7 @@ from integration.engine.stateful_queries import (
     PURGE_EARLY,
     QUERIES,
     ROWS,
-    graph_of,
+    graph_of_query,
     rows_in,
     source,
     write_input,
@@ -125,7 +125,7 @@ async def test_output_before_and_after_a_savepoint_has_every_row_once(
     inputs = tmp_path / "in"
     files = FEW_FILES if name == "totals" else FILES
     write_input(inputs, range(files))
-    graph = graph_of(name, inputs, tmp_path / "first")
+    graph = graph_of_query(name, inputs, tmp_path / "first")
     running, _ = await cluster.launch(graph)
     await cluster.until_batch(graph, 2, running)
     batch = await cluster.take(graph, "live")
@@ -135,13 +135,13 @@ async def test_output_before_and_after_a_savepoint_has_every_row_once(
     # The clean-up of the job deletes its checkpoints: the savepoint needs none of them.
     await cluster.storage.delete_tree(checkpoints_folder(graph.job_id))
     # The expected output: the same query from start to end, without interruption.
-    whole = graph_of(name, inputs, tmp_path / "whole", "available-now")
+    whole = graph_of_query(name, inputs, tmp_path / "whole", "available-now")
     await cluster.run_to_end(whole, JobId("2" * 32))
     expected = rows_in(tmp_path / "whole")
     assert expected
 
     await cluster.restore("live", OTHER)
-    second = graph_of(name, inputs, tmp_path / "second", "available-now")
+    second = graph_of_query(name, inputs, tmp_path / "second", "available-now")
     await cluster.run_to_end(cluster.continued_from(second, "live"), OTHER)
     before = tmp_path / "before"
     before.mkdir()
@@ -171,7 +171,7 @@ async def test_a_cancelled_stream_writes_nothing_but_snapshots_of_its_state(
     """The stream must not write beside the next attempt, or after a clean-up (invariant 3)."""
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(FILES))
-    graph = graph_of("distinct", tmp_path / "in", tmp_path / "out")
+    graph = graph_of_query("distinct", tmp_path / "in", tmp_path / "out")
     running, _ = await cluster.launch(graph)
     await cluster.until_batch(graph, 1, running)
     await running.cancel()
@@ -237,7 +237,7 @@ async def test_a_new_job_is_refused_an_output_directory_with_batches_of_another(
 ) -> None:
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(3))
-    graph = graph_of("distinct", tmp_path / "in", tmp_path / "out", "available-now")
+    graph = graph_of_query("distinct", tmp_path / "in", tmp_path / "out", "available-now")
     await cluster.run_to_end(graph)
     running, _ = await cluster.launch(graph, OTHER)
     failure = (await running.outcome()).failure
@@ -256,7 +256,7 @@ async def test_a_query_writes_the_same_output_after_its_state_is_repartitioned(
     cluster = Cluster(bench, tmp_path)
     inputs = tmp_path / "in"
     write_input(inputs, range(4))
-    first = graph_of(name, inputs, tmp_path / "first", "available-now")
+    first = graph_of_query(name, inputs, tmp_path / "first", "available-now")
     await cluster.run_to_end(first)
     await cluster.take(first, "whole")
     write_input(inputs, range(4, 12))
@@ -269,7 +269,7 @@ async def test_a_query_writes_the_same_output_after_its_state_is_repartitioned(
         saved = path.rpartition("/")[2]
         await cluster.restore(saved, job_id)
         out = tmp_path / f"after-{number}"
-        after = graph_of(name, inputs, out, "available-now")
+        after = graph_of_query(name, inputs, out, "available-now")
         await cluster.run_to_end(cluster.continued_from(after, saved), job_id)
         written.append(rows_in(out))
     assert written[0]
@@ -288,11 +288,11 @@ async def test_a_function_that_keeps_state_by_another_column_is_refused_before_i
     """Both columns are numbers, so Spark itself would accept the change (CKPT-13)."""
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(2))
-    graph = graph_of("distinct", tmp_path / "in", tmp_path / "first", "available-now")
+    graph = graph_of_query("distinct", tmp_path / "in", tmp_path / "first", "available-now")
     await cluster.run_to_end(graph)
     await cluster.take(graph, "done")
     await cluster.restore("done", OTHER)
-    second = graph_of("distinct", tmp_path / "in", tmp_path / "second", "available-now")
+    second = graph_of_query("distinct", tmp_path / "in", tmp_path / "second", "available-now")
     second = cluster.continued_from(second, "done")
     other = Transform(name="computed", inputs=("raw",), compute=function(distinct_by_group, "raw"))
     vertices = tuple(other if v.name == "computed" else v for v in second.vertices)
@@ -364,7 +364,7 @@ async def test_state_of_another_meaning_is_refused_although_spark_accepts_it(
     write_input(tmp_path / "in", range(2))
 
     def computing(compute: Callable[..., Any], out: str) -> JobGraph:
-        graph = graph_of("distinct", tmp_path / "in", tmp_path / out, "available-now")
+        graph = graph_of_query("distinct", tmp_path / "in", tmp_path / out, "available-now")
         other = Transform(name="computed", inputs=("raw",), compute=function(compute, "raw"))
         vertices = tuple(other if v.name == "computed" else v for v in graph.vertices)
         return msgspec.structs.replace(graph, vertices=vertices)
@@ -390,7 +390,7 @@ async def test_a_restored_job_needs_the_sink_log_in_a_store_that_only_spark_reac
     write_input(tmp_path / "in", range(2))
 
     def writing_to(folder: str) -> JobGraph:
-        graph = graph_of("distinct", tmp_path / "in", tmp_path / folder, "available-now")
+        graph = graph_of_query("distinct", tmp_path / "in", tmp_path / folder, "available-now")
         (sink,) = [vertex for vertex in graph.vertices if isinstance(vertex, Sink)]
         write = FormatWrite(format="parquet", path=f"viewfs://here{tmp_path / folder}")
         moved = msgspec.structs.replace(sink, write=write)
@@ -422,7 +422,7 @@ async def test_a_checkpoint_url_without_a_spark_file_system_is_refused_with_the_
     bench: Bench, tmp_path: Path
 ) -> None:
     write_input(tmp_path / "in", range(1))
-    graph = graph_of("distinct", tmp_path / "in", tmp_path / "out", "available-now")
+    graph = graph_of_query("distinct", tmp_path / "in", tmp_path / "out", "available-now")
     outcome = await bench.run(graph, checkpoint_root="memory://cluster/checkpoints")
     assert outcome.failure is not None
     assert outcome.failure.error == "NoSuchFileSystem"

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from builders import build_graph
+from builders import build_graph, eventually
 from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, UNINTERRUPTIBLE, Bench, function
-from integration.engine.processes import cancel_within_ten_seconds, is_gone, is_writing, until
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, is_gone, is_writing
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import JobGraph, Source, Sql
 from stoker.core.options import ByteSize
@@ -58,14 +58,16 @@ async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
     launched = await bench.launch(waits_for(go_on))
     old = short_lived.description["server-pid"]
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
-    await until(lambda: short_lived.description["server-pid"] not in (old, ""))
+    await eventually(
+        lambda: short_lived.description["server-pid"] not in (old, ""), seconds=PATIENCE
+    )
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
     assert not launched.running.completion.done()
     assert not is_gone(int(old))
     go_on.touch()
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
-    await until(lambda: is_gone(int(old)))
+    await eventually(lambda: is_gone(int(old)), seconds=PATIENCE)
 
 
 async def test_a_server_out_of_memory_is_reported_and_replaced(
@@ -111,7 +113,7 @@ async def test_uninterruptible_tasks_end_with_their_server(
     neighbour = await bench.launch(waits_for(tmp_path / "never"))
     uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
     assert uninterruptible.running.server is neighbour.running.server
-    await until(lambda: is_writing(short_lived))
+    await eventually(lambda: is_writing(short_lived), seconds=PATIENCE)
     await cancel_within_ten_seconds(uninterruptible)
     assert is_gone(uninterruptible.running.server.pid)
     outcome = await neighbour.running.outcome()

@@ -6,16 +6,15 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from builders import build_graph
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, function
-from integration.engine.processes import cancel_within_ten_seconds, until
+from builders import build_graph, eventually
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, function, python_job
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
@@ -26,10 +25,6 @@ from stoker.engine.server_config import spark_home
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 _OWN_CLASS_LOADER = "spark.sql.artifact.isolation.alwaysApplyClassloader"
-
-
-def python_job(body: Callable[..., Any]) -> JobGraph:
-    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
 async def class_loader_setting_of(launched: LaunchedTask) -> str:
@@ -105,7 +100,7 @@ async def test_only_tasks_without_code_for_spark_share_a_class_loader(
     bench: Bench, graph: JobGraph, expected: str
 ) -> None:
     launched = await bench.launch(graph)
-    await until(lambda: "RUNNING" in launched.states)
+    await eventually(lambda: "RUNNING" in launched.states, seconds=PATIENCE)
     assert await class_loader_setting_of(launched) == expected
     await launched.running.cancel()
 
@@ -229,6 +224,6 @@ async def test_a_task_in_its_own_session_is_cancelled_with_all_its_work(
         return spark.range(2).select(asleep("id").alias("id"))
 
     launched = await bench.launch(python_job(rows))
-    await until(begun.exists)
+    await eventually(begun.exists, seconds=PATIENCE)
     assert await class_loader_setting_of(launched) == "true"
     await cancel_within_ten_seconds(launched)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from builders import build_graph
+from builders import build_graph, eventually
 from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, UNINTERRUPTIBLE, Bench, function
-from integration.engine.processes import cancel_within_ten_seconds, is_writing, until
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, is_writing
 from integration.engine.standalone import spark_cluster
 from stoker.core.graph import Artifact, ArtifactKind, Program, Source
 from stoker.core.options import ByteSize
@@ -169,7 +169,7 @@ async def test_executors_with_uninterruptible_tasks_are_killed_and_the_server_su
     async with ConnectEngine.open(options, tmp_path / "engine", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)
         uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
-        await until(lambda: is_writing(engine))
+        await eventually(lambda: is_writing(engine), seconds=PATIENCE)
         await cancel_within_ten_seconds(uninterruptible)
         assert not uninterruptible.running.server.died.done()
         outcome = await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from builders import eventually
 from integration.engine.bench import Bench, LaunchedTask
-from integration.engine.processes import runner_of, until
-from integration.engine.stateful_queries import LONG, QUERIES, graph_of, rows_in, write_input
+from integration.engine.processes import runner_of
+from integration.engine.stateful_queries import LONG, QUERIES, graph_of_query, rows_in, write_input
 from stoker.core.graph import JobGraph
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
@@ -56,7 +57,7 @@ class Stream:
     async def until_batch(self, number: int) -> None:
         while self.committed < number:
             await self.running()
-            await until(lambda: self.committed >= number or self._is_over, PATIENCE)
+            await eventually(lambda: self.committed >= number or self._is_over, seconds=PATIENCE)
 
 
 def kill_runner(engine: ConnectEngine, launched: LaunchedTask) -> None:
@@ -83,13 +84,13 @@ async def test_a_stream_whose_processes_die_writes_the_same_as_an_undisturbed_on
     inputs = tmp_path / "in"
     write_input(inputs, range(FILES))
     whole = await Bench(engine, make_folder(tmp_path / "quiet")).run(
-        graph_of(name, inputs, tmp_path / "whole", "available-now")
+        graph_of_query(name, inputs, tmp_path / "whole", "available-now")
     )
     assert whole.state is ExecutionState.FINISHED, whole.failure
     expected = rows_in(tmp_path / "whole")
     assert expected
 
-    stream = Stream(bench, graph_of(name, inputs, tmp_path / "out"))
+    stream = Stream(bench, graph_of_query(name, inputs, tmp_path / "out"))
     kills = [kill_runner, kill_server]
     for number in range(DEATHS):
         await stream.until_batch(min(FILES - 1, stream.committed + chance.randint(1, 2)))
@@ -100,7 +101,7 @@ async def test_a_stream_whose_processes_die_writes_the_same_as_an_undisturbed_on
     await (await stream.running()).running.cancel()
     assert stream.attempts > 1
     await bench.engine.wait_until_ready()
-    last = await bench.run(graph_of(name, inputs, tmp_path / "out", "available-now"))
+    last = await bench.run(graph_of_query(name, inputs, tmp_path / "out", "available-now"))
     assert last.state is ExecutionState.FINISHED, last.failure
     assert rows_in(tmp_path / "out") == expected
 

@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from builders import wait_until
 
 DAEMON = """
 import os, signal, sys, time
@@ -44,19 +45,9 @@ def start_supervised(
     return subprocess.Popen([*own, sys.executable, "-c", source, *arguments])
 
 
-def wait_for(path: Path) -> str:
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, f"{path.name} was not written"
-        time.sleep(0.02)
+def wait_for_content(path: Path) -> str:
+    wait_until(lambda: path.exists() and path.read_text() != "", f"{path.name} is written")
     return path.read_text()
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline, f"process {pid} is still there"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +73,14 @@ def test_a_daemon_that_left_its_session_and_ignores_signals_is_killed(tmp_path: 
 
 def test_a_program_that_ignores_the_signal_is_killed_when_its_grace_is_over(tmp_path: Path) -> None:
     process = start_supervised(STUBBORN, str(tmp_path / "ready"), grace=0.5)
-    wait_for(tmp_path / "ready")
+    wait_for_content(tmp_path / "ready")
     process.terminate()
     assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
 
 
 def test_a_program_can_be_killed_at_once(tmp_path: Path) -> None:
     process = start_supervised(STUBBORN, str(tmp_path / "ready"), grace=1000)
-    wait_for(tmp_path / "ready")
+    wait_for_content(tmp_path / "ready")
     process.send_signal(signal.SIGUSR1)
     assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
 
@@ -98,7 +89,7 @@ def test_the_program_is_killed_when_the_task_executor_is_killed(tmp_path: Path) 
     marker = tmp_path / "pid"
     source = STUBBORN.replace('"ready"', "str(__import__('os').getpid())")
     parent = subprocess.Popen([sys.executable, "-c", PARENT, source, str(marker)])
-    pid = int(wait_for(marker))
+    pid = int(wait_for_content(marker))
     parent.kill()
     parent.wait()
-    wait_until_gone(pid)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the program has ended")

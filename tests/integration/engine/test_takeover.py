@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from builders import build_graph
+from builders import build_graph, eventually
 from integration.engine.bench import Bench, LaunchedTask
-from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, runner_of
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
@@ -25,7 +25,9 @@ async def running_stream(bench: Bench, target: Path) -> LaunchedTask:
         trigger="200 milliseconds",
     )
     launched = await bench.launch(build_graph(Source(name="rate", read=rate, streaming=True), sink))
-    await until(lambda: launched.has_progressed and launched.last_progress.batches > 1)
+    await eventually(
+        lambda: launched.has_progressed and launched.last_progress.batches > 1, seconds=PATIENCE
+    )
     return launched
 
 
@@ -36,7 +38,9 @@ async def test_the_stream_of_a_killed_runner_continues_under_the_next_one(
     before = launched.last_progress
     killed = runner_of(engine, launched)
     os.kill(killed, signal.SIGKILL)
-    await until(lambda: launched.last_progress.batch_id > before.batch_id + 3)
+    await eventually(
+        lambda: launched.last_progress.batch_id > before.batch_id + 3, seconds=PATIENCE
+    )
     after = launched.last_progress
     assert (after.query_id, after.run_id) == (before.query_id, before.run_id)
     assert after.batches == after.batch_id + 1, "no batch was missed while no runner watched"
@@ -54,7 +58,9 @@ async def test_a_stream_survives_the_death_of_the_zygote(
     launched = await running_stream(bench, tmp_path / "out")
     before = launched.last_progress
     os.kill(int(engine.description["zygote-pid"]), signal.SIGKILL)
-    await until(lambda: launched.last_progress.batch_id > before.batch_id + 3)
+    await eventually(
+        lambda: launched.last_progress.batch_id > before.batch_id + 3, seconds=PATIENCE
+    )
     assert launched.last_progress.run_id == before.run_id
     await cancel_within_ten_seconds(launched)
 
@@ -72,7 +78,10 @@ async def test_a_stream_whose_runners_die_again_and_again_fails_in_the_end(
         if runner is not None and runner not in killed:
             killed.add(runner)
             os.kill(runner, signal.SIGKILL)
-        await until(lambda: launched.running.completion.done() or has_runner(engine, launched))
+        await eventually(
+            lambda: launched.running.completion.done() or has_runner(engine, launched),
+            seconds=PATIENCE,
+        )
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.FAILED
     assert outcome.failure is not None

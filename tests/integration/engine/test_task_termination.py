@@ -8,24 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from builders import build_graph
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, function
-from integration.engine.processes import is_gone, until
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from builders import build_graph, eventually
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, LaunchedTask, python_job
+from integration.engine.processes import PATIENCE, is_gone
+from stoker.core.graph import FormatRead, FormatWrite, Sink, Source
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.contract import EngineState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-def python_job(body: Callable[..., object]) -> JobGraph:
-    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
 async def cancel(launched: LaunchedTask) -> None:
@@ -51,7 +46,7 @@ async def test_a_sleeping_function_is_cancelled_at_once(bench: Bench, tmp_path: 
 
     launched = await bench.launch(python_job(sleepy))
     log = launched.directory / "stdout.log"
-    await until(lambda: log.exists() and "asleep" in log.read_text())
+    await eventually(lambda: log.exists() and "asleep" in log.read_text(), seconds=PATIENCE)
     await cancel(launched)
     assert marker.exists()
 
@@ -74,7 +69,7 @@ async def test_a_function_that_ignores_its_cancellation_is_killed_with_its_subpr
                 print("no")
 
     launched = await bench.launch(python_job(stubborn))
-    await until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    await eventually(lambda: pid_file.exists() and pid_file.read_text() != "", seconds=PATIENCE)
     await cancel(launched)
     assert is_gone(int(pid_file.read_text()))
 
@@ -99,7 +94,7 @@ async def test_a_long_stage_is_cancelled_and_leaves_no_work_at_the_server(
         return spark.range(4).select(slowly("id"))
 
     launched = await bench.launch(python_job(slow))
-    await until(beats.exists)
+    await eventually(beats.exists, seconds=PATIENCE)
     await cancel(launched)
     before = beats.stat().st_size
     await asyncio.sleep(1)
@@ -118,8 +113,10 @@ async def test_an_endless_stream_is_cancelled_and_stops_at_the_server(
     )
     launched = await bench.launch(build_graph(Source(name="rate", read=rate, streaming=True), sink))
     commits = tmp_path / "checkpoints" / "out" / "commits"
-    await until(lambda: commits.exists() and len(list(commits.iterdir())) > 3)
-    await until(lambda: launched.last_progress.batch_id is not None)
+    await eventually(
+        lambda: commits.exists() and len(list(commits.iterdir())) > 3, seconds=PATIENCE
+    )
+    await eventually(lambda: launched.last_progress.batch_id is not None, seconds=PATIENCE)
     await cancel(launched)
     before = sorted(commits.iterdir())
     await asyncio.sleep(1)
@@ -172,7 +169,7 @@ async def test_the_death_of_the_zygote_fails_its_tasks_and_another_is_started(
         time.sleep(600)
 
     launched = await bench.launch(python_job(sleepy))
-    await until(lambda: "INITIALIZING" in launched.states)
+    await eventually(lambda: "INITIALIZING" in launched.states, seconds=PATIENCE)
     os.kill(int(engine.description["zygote-pid"]), signal.SIGKILL)
     outcome = await launched.running.outcome()
     assert outcome.failure is not None
@@ -191,7 +188,7 @@ async def test_the_death_of_the_server_fails_its_tasks_and_the_engine_recovers(
             time.sleep(0.01)
 
     launched = await bench.launch(python_job(sleepy))
-    await until(lambda: "INITIALIZING" in launched.states)
+    await eventually(lambda: "INITIALIZING" in launched.states, seconds=PATIENCE)
     os.kill(int(engine.description["server-pid"]), signal.SIGKILL)
     async with asyncio.timeout(5):
         outcome = await launched.running.outcome()
@@ -239,4 +236,4 @@ async def test_the_server_and_runners_die_when_their_owner_is_killed(tmp_path: P
         owner.kill()
         await owner.wait()
     assert len(pids) >= 3
-    await until(lambda: all(is_gone(pid) for pid in pids), seconds=5)
+    await eventually(lambda: all(is_gone(pid) for pid in pids), seconds=5)

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.engine.processes import is_gone, until
+from builders import eventually
+from integration.engine.processes import PATIENCE, is_gone
 from stoker.engine.connect.watchdog_client import WatchdogClient, start_watched
 from stoker.engine.watchdog.leases import WatchLease
 from stoker.osproc.exit import ProcessExit
@@ -109,7 +110,7 @@ async def test_a_process_that_reuses_the_id_of_the_runner_is_spared(tmp_path: Pa
 async def test_a_server_dies_with_its_watchdog(tmp_path: Path) -> None:
     async with watched_server(tmp_path) as watched:
         watched.watchdog.kill()
-        await until(lambda: is_gone(watched.server))
+        await eventually(lambda: is_gone(watched.server), seconds=PATIENCE)
 
 
 async def test_a_server_dies_with_its_task_executor(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ async def test_a_server_dies_with_its_task_executor(tmp_path: Path) -> None:
         server = int(executor.stdout.readline())
         assert not is_gone(server)
         executor.kill()
-    await until(lambda: is_gone(server))
+    await eventually(lambda: is_gone(server), seconds=PATIENCE)
 
 
 async def test_a_watchdog_forwards_sigterm_and_ends_like_its_server(tmp_path: Path) -> None:
@@ -143,6 +144,6 @@ async def test_a_watchdog_forwards_sigterm_and_ends_like_its_server(tmp_path: Pa
         "time.sleep(600)\n"
     )
     async with watched_server(tmp_path, sys.executable, "-c", polite) as watched:
-        await until((tmp_path / "ready").exists)
+        await eventually((tmp_path / "ready").exists, seconds=PATIENCE)
         watched.watchdog.terminate()
         assert await watched.watchdog.wait() == 7

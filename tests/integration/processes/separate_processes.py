@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from builders import wait_until
 from stoker.core.failpoints import ENVIRONMENT_VARIABLE
 
 PATIENCE = 60.0
@@ -51,10 +51,11 @@ def process_of(
 
 def url_of(folder: Path, name: str, process: "subprocess.Popen[bytes]") -> str:
     """URL of a master, as soon as it answers."""
-    deadline = time.monotonic() + PATIENCE
     path = folder / "work" / name / "master.json"
-    while not path.exists() or json.loads(path.read_text())["pid"] != process.pid:
+
+    def is_written() -> bool:
         assert process.poll() is None, (folder / f"{name}.log").read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        return path.exists() and json.loads(path.read_text())["pid"] == process.pid
+
+    wait_until(is_written, f"master {name} answers", PATIENCE)
     return str(json.loads(path.read_text())["rest_url"])

@@ -8,13 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from builders import wait_until
 from stoker.client.asynchronous import AsyncClient
 from stoker.config.configuration import Configuration
 from stoker.config.load import configuration_from
@@ -146,11 +146,11 @@ def master_process(folder: Path, *options: str) -> Iterator["subprocess.Popen[st
 
 
 def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not path.exists():
+    def exists() -> bool:
         assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        return path.exists()
+
+    wait_until(exists, f"{path.name} is written", PATIENCE)
 
 
 def test_a_terminated_master_exits_with_0_and_closes_its_session(tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 """The shutdown of a whole cluster of real processes, over the embedded coordinator."""
 
-import time
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from builders import wait_until
 from integration.processes.separate_processes import PATIENCE, process_of, url_of
-from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import StokerError, Unavailable
@@ -21,20 +20,16 @@ WITHOUT_WARM_SPARK = {"taskmanager.engines": "classic", "taskmanager.classic.war
 """A task executor with these settings starts no Spark, so it is ready at once."""
 
 
-def overview_with(client: BlockingClient, executors: int) -> ClusterOverviewAnswer:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            overview = client.overview()
-        except StokerError:
-            overview = None
-        if overview is not None and overview.taskmanagers >= executors:
-            return overview
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+def wait_for_executors(client: BlockingClient, number: int) -> None:
+    wait_until(
+        lambda: client.overview().taskmanagers >= number,
+        f"a leader knows {number} task executors",
+        PATIENCE,
+        despite=(StokerError,),
+    )
 
 
-def waiting_job() -> JobGraph:
+def oversized_job() -> JobGraph:
     """A job that waits for a slot larger than any machine."""
     return msgspec.structs.replace(new_graph(), profile=ResourceProfile(cores=1e6))
 
@@ -47,15 +42,15 @@ def test_a_cluster_shuts_down_with_its_jobs_and_a_new_one_knows_their_results(
     with ExitStack() as stack:
         leader = stack.enter_context(process_of(tmp_path, "master", "one", failpoint=failpoint))
         first = url_of(tmp_path, "one", leader)
-        overview_with(BlockingClient(first), 0)
+        wait_for_executors(BlockingClient(first), 0)
         standby = stack.enter_context(process_of(tmp_path, "master", "two"))
         executor = stack.enter_context(
             process_of(tmp_path, "task-executor", "worker", settings=WITHOUT_WARM_SPARK)
         )
         second = url_of(tmp_path, "two", standby)
         client = BlockingClient(second)
-        overview_with(client, 1)
-        job = client.submit(waiting_job()).job_id
+        wait_for_executors(client, 1)
+        job = client.submit(oversized_job()).job_id
         # If the leader dies before it answers, the cluster may be gone when the client retries.
         with suppress(Unavailable) if failpoint else nullcontext():
             BlockingClient(second, ClientOptions(retries=3)).shut_down()

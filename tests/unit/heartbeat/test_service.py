@@ -1,27 +1,15 @@
 """Both sides of heartbeats, on virtual time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from functools import wraps
 from typing import Any
 
 import pytest
 
+from builders import virtual
 from stoker.core.errors import CallTimedOut, NotFound, RecipientUnreachable
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.heartbeat.service import NEVER_HEARD, HeartbeatReceiver, HeartbeatSender
-from stoker.testing.virtual_time import run_virtual
-
-
-def on_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    @wraps(test)
-    def run() -> None:
-        run_virtual(test())
-
-    # Otherwise pytest would collect the wrapped coroutine function.
-    del run.__wrapped__  # type: ignore[attr-defined]
-    return run
 
 
 def now() -> float:
@@ -87,7 +75,7 @@ class Silent:
         return ""
 
 
-@on_virtual_time
+@virtual
 async def test_every_target_is_asked_once_per_interval_and_both_sides_receive_payloads() -> None:
     # HB-01, HB-03
     asked, answered = Recorder(), Recorder()
@@ -108,7 +96,7 @@ async def test_every_target_is_asked_once_per_interval_and_both_sides_receive_pa
     assert {origin for _, origin, _ in answered.payloads} == {"sender"}
 
 
-@on_virtual_time
+@virtual
 async def test_a_silent_target_is_lost_once_after_the_timeout() -> None:
     # HB-02
     recorder, silent = Recorder(), Silent()
@@ -120,7 +108,7 @@ async def test_a_silent_target_is_lost_once_after_the_timeout() -> None:
     assert silent.asked[:4] == [10, 20, 30, 40]
 
 
-@on_virtual_time
+@virtual
 async def test_a_receiver_notices_that_its_requests_stopped() -> None:
     # HB-02
     recorder = Recorder()
@@ -132,7 +120,7 @@ async def test_a_receiver_notices_that_its_requests_stopped() -> None:
     assert recorder.losses == [(80, "master", Liveness.TIMEOUT)]
 
 
-@on_virtual_time
+@virtual
 async def test_nothing_is_reported_about_a_target_after_its_monitoring_ends() -> None:
     # HB-02
     recorder = Recorder()
@@ -147,7 +135,7 @@ async def test_nothing_is_reported_about_a_target_after_its_monitoring_ends() ->
     assert recorder.losses == []
 
 
-@on_virtual_time
+@virtual
 async def test_two_unreachable_calls_in_a_row_are_a_loss_without_waiting_for_the_timeout() -> None:
     # HB-04
     recorder = Recorder()
@@ -157,7 +145,7 @@ async def test_two_unreachable_calls_in_a_row_are_a_loss_without_waiting_for_the
     assert recorder.losses == [(20, "a", Liveness.UNREACHABLE)]
 
 
-@on_virtual_time
+@virtual
 async def test_a_success_between_unreachable_calls_restarts_the_count() -> None:
     # HB-05
     recorder = Recorder()
@@ -168,7 +156,7 @@ async def test_a_success_between_unreachable_calls_restarts_the_count() -> None:
     assert recorder.losses == []
 
 
-@on_virtual_time
+@virtual
 async def test_without_a_failure_threshold_only_silence_counts() -> None:
     # HB-05
     recorder = Recorder()
@@ -179,7 +167,7 @@ async def test_without_a_failure_threshold_only_silence_counts() -> None:
     assert recorder.losses == [(50, "a", Liveness.TIMEOUT)]
 
 
-@on_virtual_time
+@virtual
 async def test_a_call_that_times_out_is_silence_and_not_unreachable() -> None:
     # HB-04
     recorder = Recorder()
@@ -189,7 +177,7 @@ async def test_a_call_that_times_out_is_silence_and_not_unreachable() -> None:
     assert recorder.losses == [(50, "a", Liveness.TIMEOUT)]
 
 
-@on_virtual_time
+@virtual
 async def test_an_unknown_origin_is_not_answered_and_its_payload_not_reported() -> None:
     # HB-06
     recorder = Recorder()
@@ -199,7 +187,7 @@ async def test_an_unknown_origin_is_not_answered_and_its_payload_not_reported() 
     assert recorder.payloads == []
 
 
-@on_virtual_time
+@virtual
 async def test_a_poke_finds_a_dead_target_at_once() -> None:
     # HB-04
     recorder = Recorder()
@@ -213,7 +201,7 @@ async def test_a_poke_finds_a_dead_target_at_once() -> None:
     assert recorder.losses == [(0.1, "a", Liveness.UNREACHABLE), (0.1, "b", Liveness.UNREACHABLE)]
 
 
-@on_virtual_time
+@virtual
 async def test_a_poke_asks_a_living_target_only_once() -> None:
     recorder, peer = Recorder(), Peer("here")
     async with make_sender(recorder) as sender:
@@ -224,7 +212,7 @@ async def test_a_poke_asks_a_living_target_only_once() -> None:
     assert recorder.payloads == [(0, "a", "here")]
 
 
-@on_virtual_time
+@virtual
 async def test_monitoring_a_target_again_restarts_its_timeout() -> None:
     recorder, second = Recorder(), Peer("second")
     async with make_sender(recorder) as sender:
@@ -236,7 +224,7 @@ async def test_monitoring_a_target_again_restarts_its_timeout() -> None:
     assert second.asked == [55, 65, 75, 85]
 
 
-@on_virtual_time
+@virtual
 async def test_a_loss_listener_may_monitor_the_same_id_at_once() -> None:
     recorder = Recorder()
 
@@ -259,7 +247,7 @@ async def test_a_loss_listener_may_monitor_the_same_id_at_once() -> None:
     assert [at for at, _, _ in recorder.payloads] == [30, 40]
 
 
-@on_virtual_time
+@virtual
 async def test_the_last_heartbeat_is_known_only_for_monitored_targets() -> None:
     # X-HB-01
     recorder = Recorder()
@@ -272,7 +260,7 @@ async def test_the_last_heartbeat_is_known_only_for_monitored_targets() -> None:
         assert receiver.last_heard("other") == NEVER_HEARD
 
 
-@on_virtual_time
+@virtual
 async def test_a_closed_service_monitors_nothing_and_leaves_no_timer() -> None:
     # X-HB-02
     recorder = Recorder()
@@ -290,7 +278,7 @@ async def test_a_closed_service_monitors_nothing_and_leaves_no_timer() -> None:
     assert recorder.losses == recorder.payloads == []
 
 
-@on_virtual_time
+@virtual
 async def test_an_error_of_a_listener_is_not_swallowed() -> None:
     def broken(_target: str, _payload: str) -> None:
         raise ValueError("broken listener")
