@@ -20,6 +20,10 @@ WITHOUT_WARM_SPARK = {"taskmanager.engines": "classic", "taskmanager.classic.war
 """A task executor with these settings starts no Spark, so it is ready at once."""
 
 
+def lines_with(text: str, log: Path) -> list[str]:
+    return [line for line in log.read_text().splitlines() if text in line]
+
+
 def wait_for_executors(client: BlockingClient, number: int) -> None:
     wait_until(
         lambda: client.overview().taskmanagers >= number,
@@ -57,6 +61,8 @@ def test_a_cluster_shuts_down_with_its_jobs_and_a_new_one_knows_their_results(
         assert leader.wait(PATIENCE) == (KILLED if failpoint else 0)
         assert standby.wait(PATIENCE) == 0
         assert executor.wait(PATIENCE) == 0
+        (line,) = lines_with("task executor worker serves", tmp_path / "worker.log")
+        assert line.endswith("[component=taskexecutor task_executor=worker]")
         left = {path.name for path in (tmp_path / "work").glob("two/*")}
         assert left <= {"log"}, "no process returns under this name"
     with process_of(tmp_path, "master", "one") as again:

@@ -65,6 +65,16 @@ async def test_a_program_is_uploaded_planned_run_and_deleted(
     assert list((tmp_path / "uploads").iterdir()) == []
 
 
+async def test_a_master_that_received_no_upload_yet_plans_a_stored_program(
+    master: Master, tmp_path: Path
+) -> None:
+    async with master.in_process() as http:
+        program = await upload(http, "copy.py", PYTHON)
+        (tmp_path / "uploads").rmdir()
+        plan = await http.get(f"/jars/{program}/plan", params={"programArg": "a"})
+    assert plan.status_code == 200, plan.text
+
+
 async def test_a_run_request_sets_queue_priority_slots_and_resources(master: Master) -> None:
     async with master.in_process() as http:
         program = await upload(http, "copy.py", PYTHON)
