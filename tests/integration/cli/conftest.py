@@ -1,6 +1,7 @@
 """One local cluster for all tests of this folder: real processes, real Spark."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,13 @@ class CommandLine:
 
     def processes(self) -> list[ProcessRecord]:
         return processes_of(self.directory)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_hear_ctrl_c() -> None:
+    """A script starts background commands with SIGINT ignored, and their children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
