@@ -101,6 +101,6 @@ lock: $(STAMP) ## resolve pyproject.toml into requirements/ again (UPGRADE=1: ne
 	scripts/lock $(if $(UPGRADE),--upgrade)
 
 .PHONY: clean
-clean: ## remove .venv and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+clean: ## remove .venv, all caches and what was built
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
