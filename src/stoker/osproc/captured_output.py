@@ -22,9 +22,11 @@ _TURNS_FROM_PIPE_TO_LOG = 3
 
 
 class BoundedLog:
-    """Decides which bytes to append to a file so that the file stays within a limit.
+    """Decides which bytes of an output to append to its log file.
 
-    Bytes once appended never change, so a reader can continue from its last offset.
+    The first `limit` bytes are appended at once. After them, only the last `tail` bytes are kept
+    until `finish` appends them. Bytes once appended never change, so a reader can continue from its
+    last offset.
     """
 
     def __init__(self, limit: int, tail: int = TAIL_BYTES) -> None:
@@ -133,11 +135,15 @@ class LogPump:
         return self._last.decode(errors="replace")
 
     def redirect_to(self, path: Path) -> None:
-        """Write to another log from now on. Once the output has ended, this changes nothing."""
+        """Write to another log from now on. Once the output has ended, this changes nothing.
+
+        Raises OSError if the other log cannot be opened, and then keeps the present one.
+        """
         if self._running.done():
             return
+        other = _open_log(path)
         os.close(self._file)
-        self._file = _open_log(path)
+        self._file = other
         self._log = BoundedLog(self._limit)
         self._last = b""
 

@@ -71,6 +71,22 @@ async def test_redirecting_after_the_end_of_the_process_touches_no_descriptor(
     assert pump.last_words == "last words"
 
 
+async def test_a_log_that_cannot_be_opened_leaves_the_present_one_in_use(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with pumped(tmp_path / "log") as (pump, process):
+        with pytest.raises(OSError, match="file"):
+            pump.redirect_to(tmp_path / "file" / "task")
+        # This gets the number of a descriptor that was closed too early.
+        reused = os.open(tmp_path / "innocent", os.O_RDWR | os.O_CREAT)
+        try:
+            process.write(b"output")
+            await pump.flush_log()
+            assert (tmp_path / "innocent").read_bytes() == b""
+        finally:
+            os.close(reused)
+    assert (tmp_path / "log").read_bytes() == b"output"
+
+
 async def test_a_flush_writes_the_end_of_output_that_is_too_long(
     tmp_path: Path,
 ) -> None:
@@ -176,7 +192,9 @@ def test_output_beyond_the_limit_keeps_its_beginning_and_end(
 
 
 @given(writes, st.integers(0, 200), st.integers(1, 100))
-def test_no_log_exceeds_its_limit(pieces: list[bytes], limit: int, tail: int) -> None:
+def test_a_log_exceeds_its_limit_by_no_more_than_its_tail_and_two_notes(
+    pieces: list[bytes], limit: int, tail: int
+) -> None:
     notes = 200
     assert len(kept(pieces, limit, tail)) <= limit + tail + notes
 
