@@ -26,9 +26,12 @@ _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 def read_duration(text: str) -> timedelta:
-    """Raises ValueError when the text is not a number with a unit of time."""
+    """Raises ValueError when the text is not a number with a unit of time, or too long a time."""
     match = _NUMBER_AND_UNIT.fullmatch(text.strip().lower())
     unit = _UNIT_BY_NAME.get(match[2]) if match else None
     if match is None or unit is None:
         raise ValueError(f"'{text}' is not a duration; write a number and a unit, such as 10 s")
-    return timedelta(microseconds=round(Decimal(match[1]) * MICROSECONDS[unit]))
+    try:
+        return timedelta(microseconds=round(Decimal(match[1]) * MICROSECONDS[unit]))
+    except OverflowError as error:
+        raise ValueError(f"'{text}' is too long; write at most 999999999 d") from error

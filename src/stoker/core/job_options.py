@@ -1,4 +1,4 @@
-"""What a job sets by keys of its configuration: its restart strategy and its parallelism.
+"""Options that a job sets in its configuration: its restart strategy and its parallelism.
 
 The keys are those of the cluster's configuration, so that a setting can be moved from one to the
 other. Everything here is pure; every ValueError has a message for the user.
@@ -86,7 +86,7 @@ def parse_overrides(text: str) -> dict[str, int]:
     overrides: dict[str, int] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         vertex, colon, number = pair.rpartition(":")
-        if not (vertex and colon and number.strip().isdigit() and int(number) > 0):
+        if not (vertex and colon and number.strip().isdecimal() and int(number) > 0):
             raise ValueError(f"{PARALLELISM_OVERRIDES}: '{pair}' is not vertex:number")
         overrides[vertex.strip()] = int(number)
     return overrides

@@ -6,7 +6,7 @@ environment and command line, and generates the reference page.
 
 import re
 from dataclasses import field
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 
@@ -39,9 +39,13 @@ def read_size(text: str) -> ByteSize:
     """Raises ValueError when the text is not a whole number of bytes."""
     match = _SIZE.fullmatch(text.strip().lower())
     size = _BYTES_BY_NAME.get(match[2] or "b") if match else None
-    if match is None or size is None or Decimal(match[1]) * size % 1:
+    if match is None or size is None:
         raise ValueError(f"{text!r} is not a size")
-    return ByteSize(Decimal(match[1]) * size)
+    # Exact for any number of digits, unlike Decimal.
+    number = Fraction(match[1]) * size
+    if number.denominator != 1:
+        raise ValueError(f"{text!r} is not a size")
+    return ByteSize(number)
 
 
 def read_pair(text: str) -> tuple[str, str] | None:

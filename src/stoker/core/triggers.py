@@ -1,5 +1,6 @@
 """Triggers: when a streaming query starts its next batch, as users write it."""
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -55,5 +56,7 @@ def parse_trigger(text: str) -> Trigger:
     for amount, unit in _TERM.findall(normal):
         if unit not in _UNITS_IN_SECONDS:
             raise ValueError(f"'{text}' has the unknown unit '{unit}'")
-        seconds += int(amount) * _UNITS_IN_SECONDS[unit]
+        seconds += float(amount) * _UNITS_IN_SECONDS[unit]
+    if math.isinf(seconds):
+        raise ValueError(f"'{text}' is too long")
     return Every(text=normal, seconds=seconds)

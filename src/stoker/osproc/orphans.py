@@ -45,7 +45,7 @@ def is_orphaned(mark: str) -> bool:
     so their processes are left alone."""
     namespace, _, rest = mark.partition("/")
     pid, _, began = rest.partition("/")
-    if namespace != _namespace() or not pid.isdigit():
+    if namespace != _namespace() or not pid.isdecimal():
         return False
     return str(start_time(int(pid))) != began
 
@@ -64,8 +64,8 @@ def kill_marked(name: str, mark: str) -> int:
 
 
 def _kill_marked(name: str, is_meant: Callable[[str], bool]) -> int:
+    # Process ids with start times, because the kernel reuses ids.
     killed: set[tuple[int, int]] = set()
-    """Process ids with start times, since the kernel reuses ids."""
     for _ in range(_MOST_ROUNDS):
         meant, are_all_known = _find_marked(name, is_meant)
         newly = meant - killed

@@ -25,7 +25,7 @@ def test_the_jobs_own_overrides_win_over_the_clusters() -> None:
     assert with_cluster_overrides({"k": "v"}, {}) == {"k": "v"}
 
 
-@pytest.mark.parametrize("text", ["a", "a:", ":4", "a:0", "a:-1", "a:x"])
+@pytest.mark.parametrize("text", ["a", "a:", ":4", "a:0", "a:-1", "a:x", "a:²"])
 def test_text_that_is_not_an_override_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not vertex:number"):
         parse_overrides(text)

@@ -18,3 +18,8 @@ from stoker.core.triggers import AvailableNow, Every, Once, parse_trigger
 )
 def test_triggers_are_read_as_users_write_them(text: str, trigger: object) -> None:
     assert parse_trigger(text) == trigger
+
+
+def test_an_interval_beyond_all_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match="is too long"):
+        parse_trigger(f"{'9' * 400} seconds")

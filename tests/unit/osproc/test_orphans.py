@@ -30,6 +30,11 @@ def test_an_owner_whose_process_id_was_reused_is_gone() -> None:
     assert is_orphaned(f"{namespace}/{pid}/{int(began) - 1}")
 
 
+def test_a_mark_without_a_process_id_makes_no_orphan() -> None:
+    namespace, _, began = owner_mark().split("/")
+    assert not any(is_orphaned(f"{namespace}/{pid}/{began}") for pid in ("", "x", "-1", "²"))
+
+
 def test_owners_in_another_process_id_namespace_count_as_alive() -> None:
     assert not is_orphaned("pid:[1]/1/0")
 
