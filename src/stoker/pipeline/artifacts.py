@@ -6,6 +6,7 @@ unsuitable wheel only at the task executor, when the job has already started.
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -114,7 +115,7 @@ def _content_fault(path: Path, place: str) -> Fault | None:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
             names = archive.namelist()
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         return Fault(place, f"the wheel is damaged: {error}", remedy)
     if damaged is not None:
         return Fault(place, f"the wheel is damaged: bad checksum of {damaged}", remedy)

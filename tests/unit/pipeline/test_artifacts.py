@@ -20,8 +20,12 @@ def job(**artifacts: list[str]) -> Pipeline:
     return p
 
 
-def make_wheel(path: Path, metadata: str = "example-1.0.dist-info/METADATA") -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
+def make_wheel(
+    path: Path,
+    metadata: str = "example-1.0.dist-info/METADATA",
+    compression: int = zipfile.ZIP_STORED,
+) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("example/__init__.py", "x = 1\n" * 100)
         archive.writestr(metadata, "Name: example\n")
     return path
@@ -83,6 +87,17 @@ def test_a_corrupt_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
     assert "the wheel is damaged: bad checksum of example/__init__.py" in refusal(
         lambda: build(base_directory=tmp_path)
     )
+
+
+def test_a_wheel_with_damaged_compressed_data_is_refused(tmp_path: Path, refusal: Refusal) -> None:
+    name = "example-1.0-py3-none-any.whl"
+    wheel = make_wheel(tmp_path / name, compression=zipfile.ZIP_DEFLATED)
+    whole = bytearray(wheel.read_bytes())
+    begin = whole.index(b"example/__init__.py") + len(b"example/__init__.py")
+    whole[begin] = 0xFF
+    wheel.write_bytes(whole)
+    message = refusal(lambda: job(wheels=[name]).build(base_directory=tmp_path))
+    assert "the wheel is damaged: Error -3 while decompressing data" in message
 
 
 def test_a_zip_that_is_not_a_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
