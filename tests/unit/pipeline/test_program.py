@@ -94,6 +94,7 @@ def test_requirements_on_the_shared_server_are_refused(tmp_path: Path) -> None:
         ({"environment": {"1DAY": "x"}}, "'1DAY' is not the name of an environment variable"),
         ({"arguments": ("a\0b",)}, "an argument has a zero byte"),
         ({"arguments": ("x" * 200_000,)}, "longer than the operating system allows"),
+        ({"environment": {"DAY": "x" * (2**17 - 4)}}, "longer than the operating system allows"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_sent(

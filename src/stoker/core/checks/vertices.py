@@ -286,7 +286,7 @@ def _format_typo(place: str, name: str) -> Iterator[Fault]:
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_ARGUMENT_BYTES = 128 * 1024
-"""Linux accepts at most this much as one argument or one variable."""
+"""Linux accepts at most this much as one argument, or as one variable with its name."""
 
 
 def program_faults(place: str, program: Program, graph: JobGraph) -> Iterator[Fault]:
@@ -305,7 +305,7 @@ def program_faults(place: str, program: Program, graph: JobGraph) -> Iterator[Fa
                 f"'{name}' is not the name of an environment variable",
                 "use letters, digits and '_', not beginning with a digit",
             )
-        yield from _text_faults(place, f"the environment variable {name}", value)
+        yield from _text_faults(place, f"the environment variable {name}", f"{name}={value}")
 
 
 def _text_faults(place: str, what: str, text: str) -> Iterator[Fault]:
