@@ -1,7 +1,7 @@
-"""The one way from what a user gives to a job: a file, a Pipeline, SQL text or a finished graph.
+"""Loads a job from a file, a Pipeline, SQL text or a finished graph.
 
 The command line, the client and the compiler of uploaded programs all load jobs here, so that the
-same file is the same job whoever submits it. The order of the steps matters:
+same file gives the same job, whoever submits it. The order of the steps matters:
 
 1. A file is read once. A Python file is parsed once, and a program is recognized by its
    imports, before anything of it runs.
@@ -15,6 +15,7 @@ same file is the same job whoever submits it. The order of the steps matters:
 """
 
 import ast
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -228,7 +229,8 @@ class _FunctionFiles:
 
 
 def _file_and_pipeline(target: str) -> tuple[Path, str | None]:
-    if not Path(target).exists():
+    # Unlike Path.exists, this does not fail for text that is too long to be a path.
+    if not os.path.exists(target):
         path, colon, wanted = target.rpartition(":")
         if colon and wanted.isprintable() and path.endswith((".py", *_YAML, ".sql")):
             return Path(path), wanted
@@ -236,7 +238,7 @@ def _file_and_pipeline(target: str) -> tuple[Path, str | None]:
 
 
 def read_job_file(file: Path) -> str:
-    if file.is_dir():
+    if os.path.isdir(file):
         raise InvalidInput(f"{file}: this is a directory; name a .py, .yml or .sql file in it")
     if file.suffix not in {".py", ".sql", *_YAML}:
         raise InvalidInput(

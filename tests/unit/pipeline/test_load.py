@@ -96,6 +96,11 @@ def test_an_unknown_suffix_is_refused(write: WriteFile, refusal: Refusal) -> Non
     assert "a job is a .py, .yml, .yaml or .sql file, and this is none of them" in message
 
 
+@pytest.mark.parametrize("text", ["SELECT " + "x" * 5000, "SELECT '" + "\0" * 300])
+def test_a_text_that_can_be_no_path_is_refused(text: str, refusal: Refusal) -> None:
+    assert "a job is a .py, .yml, .yaml or .sql file" in refusal(lambda: load_job(text))
+
+
 def test_an_unreadable_file_is_refused(tmp_path: Path, refusal: Refusal) -> None:
     path = tmp_path / "job.py"
     path.symlink_to(path)
@@ -120,7 +125,7 @@ def test_a_file_that_raises_on_import_shows_the_users_lines_only(write: WriteFil
     )
     assert "maths.py" in message
     assert "return 1 / x" in message
-    assert "python_job.py" not in message
+    assert "python_file.py" not in message
     assert refused.value.facts["line"] == 3
 
 
