@@ -1,7 +1,8 @@
 """Redaction of secrets in answers, logs and printed configuration.
 
-A setting is secret by its name (`core/secrets.py`). Errors may quote a secret value, so the values
-of names that are surely secret are searched for in texts, too.
+A setting is secret by its name (`core/secrets.py`). Errors and the plan may quote a secret value (a
+query contains the values of the parameters that it uses). So the values of names that are surely
+secret are searched for in these texts, too.
 """
 
 import re
@@ -41,7 +42,7 @@ def without_secrets(job: JobDetails) -> JobDetails:
         parameters=masked(job.parameters),
         failures=tuple(_record(record, values) for record in job.failures),
         plan=tuple(
-            msgspec.structs.replace(each, description=without_credentials(each.description))
+            msgspec.structs.replace(each, description=_without(each.description, values))
             for each in job.plan
         ),
     )

@@ -37,7 +37,11 @@ def master() -> Master:
         master.dispatcher.jobs[job_id] = msgspec.structs.replace(
             job,
             failures=(msgspec.structs.replace(record, concurrent=(record,)),),
-            plan=(msgspec.structs.replace(first, description=f"jdbc <{URL}>"), *others),
+            plan=(
+                msgspec.structs.replace(first, description=f"jdbc <{URL}>"),
+                msgspec.structs.replace(first, description=f"SELECT login('{SECRET}')"),
+                *others,
+            ),
         )
     return master
 

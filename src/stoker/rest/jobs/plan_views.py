@@ -12,7 +12,7 @@ from stoker.core.regions import regions_of
 from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.rest.programs.parts import with_parts
-from stoker.security.redaction import without_credentials
+from stoker.security.redaction import without_secrets
 
 
 def plan_answer(job: JobDetails) -> PlanAnswer:
@@ -20,7 +20,7 @@ def plan_answer(job: JobDetails) -> PlanAnswer:
 
 
 def plan_of(job: JobDetails) -> JobPlan:
-    job = with_parts(job)
+    job = without_secrets(with_parts(job))
     return JobPlan(
         jid=job.job_id,
         name=job.name,
@@ -50,6 +50,8 @@ def plan_of_graph(graph: JobGraph) -> JobPlan:
             start=0,
             regions=regions,
             plan=vertices_of(graph),
+            configuration=graph.configuration,
+            parameters=graph.parameters,
         )
     )
 
@@ -78,5 +80,5 @@ def _input(job: JobDetails, number: int, name: str) -> PlanInput:
 def _description(vertex: PlanVertex) -> str:
     lines = [f"{vertex.kind.capitalize()}: {vertex.name}"]
     if vertex.description:
-        lines.append(f"+- {without_credentials(vertex.description)}")
+        lines.append(f"+- {vertex.description}")
     return "".join(f"{html.escape(line)}<br/>" for line in lines)
