@@ -1,4 +1,9 @@
-"""Bearer tokens for REST and their roles, stored as hashes in a file that all masters read."""
+"""Bearer tokens for REST, and what each role may do.
+
+A token is shown once, when it is created. The file that all masters read holds only its hash, so
+nobody can call with what the file says. Masters read the file again whenever it has changed: a new
+token is accepted, and a revoked one refused, at once. A file that is damaged admits nobody.
+"""
 
 import fcntl
 import hashlib
@@ -32,7 +37,7 @@ _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHANGING_GETS = re.compile(r"/jobs/[^/]+/yarn-(cancel|stop)|/jars/[^/]+/plan")
 """Flink's dashboard cancels by GET, and the plan of a program is made by running its file."""
 _SUBMISSIONS = re.compile(r"/jobs|/jars/upload|/jars/[^/]+/(run|plan)|/jobs/[^/]+/clientHeartbeat")
-_OF_ONE_JOB = re.compile(r"/jobs/(?!overview)[^/]+(/.*)?|/overview|/config|/openapi\.json")
+_OF_ONE_JOB = re.compile(r"/jobs/(?!overview|metrics)[^/]+(/.*)?|/overview|/config|/openapi\.json")
 
 
 def allows(role: Role, method: str, path: str) -> bool:
@@ -106,7 +111,7 @@ class TokenFile:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """InvalidOption when the file cannot be read: a damaged file admits nobody."""
+        """Raises InvalidOption when the file cannot be read; without a file there are no tokens."""
         try:
             stat = self._path.stat()
             # A replaced file may have the same size and, on coarse clocks, the same time.

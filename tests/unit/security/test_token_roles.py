@@ -12,6 +12,7 @@ JOB = "/jobs/0123456789abcdef0123456789abcdef"
     [
         ("GET", "/jobs/overview", True, False),
         ("GET", "/jobs", True, False),
+        ("GET", "/jobs/metrics", True, False),
         ("GET", "/taskmanagers", True, False),
         ("GET", "/overview", True, True),
         ("GET", "/openapi.json", True, True),

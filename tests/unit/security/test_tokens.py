@@ -1,4 +1,4 @@
-"""Stored tokens, and how a token is recognised."""
+"""Stored tokens, and how a token is recognized."""
 
 import os
 import stat
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> TokenFile:
     return TokenFile(tmp_path / "tokens.json")
 
 
-def test_a_token_is_recognised_by_its_text_alone(file: TokenFile, tmp_path: Path) -> None:
+def test_a_token_is_recognized_by_its_text_alone(file: TokenFile, tmp_path: Path) -> None:
     file.add(token("a", "first"))
     file.add(token("b", "second_with_underscore"))
     found = find(file.tokens, text_of("b", "second_with_underscore"))
