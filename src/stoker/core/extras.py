@@ -25,7 +25,7 @@ REMEDY = 'pip install "stoker[cluster]"'
 
 
 def check_cluster_extra(purpose: str) -> None:
-    """InvalidInput unless everything is installed that a cluster needs. Imports nothing."""
+    """Raises InvalidInput unless all that a cluster needs is installed. Imports nothing."""
     missing = next((name for name in CLUSTER_MODULES if not _is_installed(name)), None)
     if missing is not None:
         raise InvalidInput(f"{purpose} needs {missing}, which is not installed: {REMEDY}")

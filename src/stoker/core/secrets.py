@@ -11,7 +11,7 @@ SURELY_SECRET = re.compile(
     r"(?i)pass(?:w|phrase)|pwd|secret|token|credential"
     r"|(?:access|account|api|encryption|private|shared|signing|ssh).?key"
 )
-"""Names so clear that their values may also be searched for in texts; a sort-key is not."""
+"""Names so clear that their values may also be searched for in texts; `sort-key` is not one."""
 _KEY = re.compile(r"(?:^|[^A-Za-z])(?i:keys?)(?:$|[^A-Za-z])|[a-z]Keys?(?:$|[^a-z])")
 """The word key, but not as a part of another word such as monkey or keywords."""
 

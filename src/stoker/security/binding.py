@@ -17,7 +17,7 @@ def is_loopback(address: str) -> bool:
 
 
 def check_binding(address: str, key: str, *, authenticated: bool) -> None:
-    """InvalidOption when other machines could call without authentication."""
+    """Raises InvalidOption when other machines could call without authentication."""
     if not authenticated and not is_loopback(address):
         raise InvalidOption(
             f"{key} {address} can be reached from other machines, but calls are not authenticated: "
