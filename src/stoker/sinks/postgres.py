@@ -1,4 +1,9 @@
-"""Write each batch into a PostgreSQL table, in one transaction."""
+"""Write each batch into a PostgreSQL table, in one transaction.
+
+Spark repeats a batch whose end it has not recorded, with the same rows and the same batch id. An
+upsert may simply run twice. An append may not, so the transaction that appends the rows also
+records the batch id: the rows of a recorded batch are skipped.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -49,7 +54,7 @@ def append_to_postgres(url: str, table: str, *, sink: str) -> WriteBatch:
 
 @contextmanager
 def _transaction(url: str) -> Iterator["psycopg.Cursor[Any]"]:
-    # This function is pickled for Spark's workers, and psycopg is an optional dependency.
+    # psycopg is an optional dependency, which only the process that writes must have.
     import psycopg  # noqa: PLC0415
 
     with psycopg.connect(url) as connection, connection.cursor() as cursor:
@@ -70,9 +75,11 @@ def _claim_batch(cursor: "psycopg.Cursor[Any]", sink: str, batch_id: int) -> boo
 
 
 def _stage(cursor: "psycopg.Cursor[Any]", frame: Any, table: str) -> None:
-    cursor.execute(
-        _sql("CREATE TEMPORARY TABLE stoker_batch (LIKE {}) ON COMMIT DROP").format(_name(table))
+    # Only the types of these columns: a column that the batch does not fill may be NOT NULL.
+    statement = _sql(
+        "CREATE TEMPORARY TABLE stoker_batch ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA"
     )
+    cursor.execute(statement.format(_columns(frame.columns), _name(table)))
     cursor.execute("ALTER TABLE stoker_batch ADD COLUMN stoker_row bigserial")
     _copy(cursor, frame, _name("stoker_batch"))
 

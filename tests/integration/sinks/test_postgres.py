@@ -60,6 +60,16 @@ def test_a_batch_that_fails_half_way_leaves_no_rows_and_can_be_repeated(database
     assert content(database, "cut off") == [(1, "a"), (2, "b")]
 
 
+def test_columns_that_a_batch_does_not_fill_get_their_defaults(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "CREATE TABLE dated (id bigint PRIMARY KEY, total text, kind text NOT NULL DEFAULT 'x')"
+        )
+    write = upsert_to_postgres(database, "dated", keys=["id"])
+    write(Rows((1, "a"), (1, "b")), 0)
+    assert content(database, "dated") == [(1, "b", "x")]
+
+
 def test_an_appended_batch_is_added_once(database: str) -> None:
     create(database, "appended")
     write = append_to_postgres(database, "appended", sink="orders")
