@@ -1,4 +1,4 @@
-"""Descriptions of a job graph: a tree for people, a line for each vertex, and JSON."""
+"""Descriptions of a job graph: trees for people, a line for each vertex, and JSON."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -67,7 +67,8 @@ def _restart(graph: JobGraph) -> str:
         return f"{policy.strategy}, at most {rate}, each after {policy.delay_seconds:g} s"
     if policy.strategy == "exponential-delay":
         return f"{policy.strategy}, {policy.delay_seconds:g} s to {policy.max_delay_seconds:g} s"
-    return f"{policy.strategy}, {policy.attempts} attempts, first after {policy.delay_seconds:g} s"
+    restarts = f"at most {policy.attempts} restart{'s' if policy.attempts != 1 else ''}"
+    return f"{policy.strategy}, {restarts}, each after {policy.delay_seconds:g} s"
 
 
 def _region_lines(graph: JobGraph) -> Iterator[str]:

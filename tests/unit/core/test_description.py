@@ -49,7 +49,7 @@ def test_the_text_shows_regions_as_trees_and_hides_secrets() -> None:
         "parameters:\n"
         "  api_token = ******\n"
         "  day = 2026-11-01\n"
-        "restart: fixed-delay, 3 attempts, first after 1 s\n"
+        "restart: fixed-delay, at most 3 restarts, each after 1 s\n"
         "artifacts:\n"
         "  a.py  python, 2.0 KiB, sha256 abababababab…\n"
         "environment: Python 3.11, pyspark 4.3.0\n"
