@@ -1,4 +1,4 @@
-"""Work that is only worth waiting for until something else has happened."""
+"""Work that is worth waiting for only until something else has happened."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,7 +12,7 @@ class StoppedFirst(Exception):
 
 
 async def run_unless(stop: "asyncio.Future[Any]", work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`; cancel it and raise StoppedFirst when `stop` is done before."""
+    """Return the result of `work`; cancel it and raise StoppedFirst if `stop` is done first."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)

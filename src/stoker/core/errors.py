@@ -7,8 +7,8 @@ StokerError
 │   ├── UnusableSavepoint            missing, damaged, or of a newer version
 │   ├── IncompatibleSavepoint        its state does not fit the job; the message says why
 │   └── TooLarge                413
-├── Forbidden                   403  known, but not allowed
-├── AccessDenied                403  no token, or a token without the needed role
+├── Forbidden                   403  not allowed to anybody in this way
+├── AccessDenied                403  no valid token, or one without the needed role
 ├── NotFound                    404
 │   ├── JobNotFound
 │   ├── BlobNotFound
@@ -16,7 +16,7 @@ StokerError
 ├── Conflict                    409
 │   ├── DuplicateJob                 same id with another graph, or the job has ended
 │   ├── JobAlreadyEnded              cancel of a job that ended in another way
-│   ├── CannotTakeSavepoint          not in the present state of the job
+│   ├── CannotTakeSavepoint          the present state of the job does not allow it
 │   ├── ClusterIsEnding              it is being shut down and accepts nothing new
 │   ├── JobQuarantined               accepted, but its records or its content cannot be loaded
 │   ├── KeyExists                    coordinator

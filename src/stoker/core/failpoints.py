@@ -1,7 +1,7 @@
-"""Failpoints: named places between the steps of a protocol where tests make a process fail or die.
+"""Failpoints: named places between the steps of a protocol, where tests make a process fail or die.
 
-A protocol is right only if a crash between any two of its steps does no harm. So each step has a
-name before and after it, and tests crash at every one of them and check the recovery.
+A protocol is right only if a crash between any two of its steps does no harm. So the moments
+before and after each step have names, and tests crash at every one of them and check the recovery.
 
 A failpoint does nothing unless it is armed: by `armed()` in the same process, or by the variable
 `STOKER_FAILPOINT=name` (or `name:3` for the third hit), which ends the process like `kill -9`.
@@ -50,6 +50,7 @@ FAILPOINTS: Final = frozenset(
         "outcomes.after-content",
     }
 )
+"""Reached whatever the engine is."""
 
 RUNNER_FAILPOINTS: Final = frozenset(
     {
@@ -190,8 +191,7 @@ _armed: dict[str, OnHit] = {}
 
 
 def failpoint(name: str) -> None:
-    if name not in _ALL:
-        raise UnknownFailpoint(f"failpoint {name!r} is not listed in stoker.core.failpoints")
+    _check_listed(name)
     on_hit = _armed.get(name)
     if on_hit is not None:
         on_hit()
@@ -200,8 +200,7 @@ def failpoint(name: str) -> None:
 @contextmanager
 def armed(name: str, on_hit: OnHit) -> Iterator[None]:
     """Call `on_hit` whenever the failpoint is reached inside the block."""
-    if name not in _ALL:
-        raise UnknownFailpoint(f"failpoint {name!r} is not listed in stoker.core.failpoints")
+    _check_listed(name)
     before = _armed.get(name)
     _armed[name] = on_hit
     try:
@@ -211,6 +210,11 @@ def armed(name: str, on_hit: OnHit) -> Iterator[None]:
             del _armed[name]
         else:
             _armed[name] = before
+
+
+def _check_listed(name: str) -> None:
+    if name not in _ALL:
+        raise UnknownFailpoint(f"failpoint {name!r} is not listed in stoker.core.failpoints")
 
 
 def arm_from_environment(setting: str | None) -> None:

@@ -1,9 +1,9 @@
 """The job graph: a whole job as plain data, with a version.
 
-Every way of writing a job (Python pipeline, YAML, SQL script) produces a graph. The graph is
-validated by `stoker.core.checks.validation`, cut into regions by `stoker.core.regions`, stored,
-sent and shown. Control-plane processes never execute a user's code: functions are opaque bytes that
-only a runner process loads.
+Every way of writing a job (Python pipeline, YAML, SQL script, program) produces a graph. The graph
+is validated by `stoker.core.checks.validation`, cut into regions by `stoker.core.regions`, stored,
+sent and shown. Masters and task executors never execute a user's code: functions are opaque bytes,
+which only the process of a task (a runner or a classic driver) loads.
 """
 
 from enum import StrEnum
@@ -22,8 +22,8 @@ class JobType(StrEnum):
 class Environment(Value):
     """Versions where the job was written.
 
-    A runner with another Python, or another major version of a library, refuses to load the
-    functions.
+    A task's process with another Python, or another major version of a library, refuses to load
+    the functions.
     """
 
     python: str
@@ -33,13 +33,13 @@ class Environment(Value):
 
 
 class PythonFunction(Value, tag="python"):
-    """A function of the user; only a runner process loads it."""
+    """A function of the user, which only the process of a task loads."""
 
     name: str
     payload: bytes
     """Pickled with the cloudpickle that PySpark ships."""
     parameters: tuple[str, ...] = ()
-    """Names of its parameters: `spark`, `params`, or names of upstream vertices."""
+    """Names of its parameters: `spark`, `params` or an upstream vertex; any names for a sink."""
 
 
 class Sql(Value, tag="sql"):
@@ -143,12 +143,14 @@ class Artifact(Value):
 
 
 class RestartPolicy(Value):
-    """What follows a failure of the job; None in the graph means the cluster's default."""
+    """Whether and when a failed region runs again; None in the graph: the cluster's default."""
 
     strategy: str = "none"
     """none, fixed-delay, failure-rate, exponential-delay"""
     attempts: int = 1
+    """fixed-delay: most restarts."""
     delay_seconds: float = 1.0
+    """Before each restart; exponential-delay: before the first."""
     max_delay_seconds: float = 60.0
     multiplier: float = 1.5
     jitter: float = 0.1

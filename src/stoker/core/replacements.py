@@ -2,9 +2,7 @@
 
 from enum import StrEnum
 
-from stoker.core.graph import (
-    JobGraph,
-)
+from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.values import Millis, Value
 

@@ -1,9 +1,7 @@
 """Records about jobs: failures, outcomes of attempts, progress, details, results."""
 
 from stoker.core.checkpoints import BatchFigures, Checkpoints
-from stoker.core.graph import (
-    JobType,
-)
+from stoker.core.graph import JobType
 from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis, Value

@@ -25,8 +25,8 @@ SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
-"""Environment that keeps libraries from starting threads when the zygote imports them: to fork
-beside another thread may deadlock the child."""
+"""Environment variables that keep libraries from starting threads when the zygote imports them: a
+child that is forked while other threads run may deadlock."""
 
 
 def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:

@@ -93,7 +93,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks since boot; together with the id this identifies a process for ever.
+    """Clock ticks since boot; with the id this identifies a process until the machine restarts.
 
     None when the process is gone or a zombie.
     """

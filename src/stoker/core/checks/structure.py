@@ -1,4 +1,4 @@
-"""Checks of the structure of a graph: names, inputs, cycles, vertices without use."""
+"""Checks of the structure of a graph: names, inputs, cycles, unused vertices."""
 
 import re
 from collections import Counter
@@ -40,7 +40,10 @@ def structure_faults(graph: JobGraph) -> Iterator[Fault]:
 
 
 def ancestors(name: str, by_name: Mapping[str, Vertex]) -> set[str]:
-    """The vertex and everything it needs. Unknown names and cycles are skipped."""
+    """The vertex and all that it needs, directly or through others.
+
+    The graph may be faulty: unknown names are skipped, and a cycle is followed once.
+    """
     found: set[str] = set()
     waiting = [name]
     while waiting:

@@ -1,8 +1,8 @@
-"""Validation of job graphs, the entry to all checks.
+"""Validation of job graphs: every other module of this folder is called from here.
 
-The client validates a graph before it submits it, and the dispatcher before it accepts it. Both do
-it here, so the dispatcher finds no fault that the client did not (only its size limit may be
-lower). All faults are reported at once, each with its place, the problem and a remedy.
+The client validates a graph before it submits it, and the dispatcher before it accepts it, with the
+same checks: the dispatcher finds no fault that the client did not find, except that its size limit
+may be lower. All faults are reported at once, each with its place, the problem and a remedy.
 """
 
 from stoker.core.checks.job import job_faults, size_faults, together_faults

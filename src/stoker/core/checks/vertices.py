@@ -1,4 +1,4 @@
-"""Checks of each vertex: can Spark run its format, options, mode, trigger, function, program?"""
+"""Checks of each vertex: its format, options, mode, trigger and function, or its program."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def _reads_a_stream(name: str, by_name: Mapping[str, Vertex]) -> bool:
 
 
 def _may_read_a_stream(name: str, by_name: Mapping[str, Vertex]) -> bool:
-    """A function or a query may open a stream by itself, which shows only when it runs."""
+    """True also for a function or query that could open a stream: that shows only when it runs."""
     for vertex in map(by_name.__getitem__, ancestors(name, by_name)):
         match vertex:
             case Source(streaming=True) | Source(read=PythonFunction() | Sql()):
@@ -80,7 +80,7 @@ def _materialized_faults(place: str, name: str, by_name: Mapping[str, Vertex]) -
 def _source_faults(place: str, source: Source, configuration: Mapping[str, str]) -> Iterator[Fault]:
     match source.read:
         case PythonFunction() as function:
-            yield from _foreign_parameters(place, function, ())
+            yield from _unfilled_parameters(place, function, ())
         case Sql(query=query):
             yield from _query_faults(place, query)
         case FormatRead() as read:
@@ -90,12 +90,12 @@ def _source_faults(place: str, source: Source, configuration: Mapping[str, str])
 def _compute_faults(place: str, transform: Transform) -> Iterator[Fault]:
     match transform.compute:
         case PythonFunction() as function:
-            yield from _foreign_parameters(place, function, transform.inputs)
+            yield from _unfilled_parameters(place, function, transform.inputs)
         case Sql(query=query):
             yield from _query_faults(place, query)
 
 
-def _foreign_parameters(
+def _unfilled_parameters(
     place: str, function: PythonFunction, inputs: tuple[str, ...]
 ) -> Iterator[Fault]:
     for parameter in function.parameters:
