@@ -15,7 +15,7 @@ import msgspec
 from stoker.core.checks.job import is_static_setting
 from stoker.core.graph import EngineKind
 from stoker.pipeline.building import LoadedJob
-from stoker.pipeline.python_file import imported_modules
+from stoker.pipeline.local_modules import imported_modules
 
 AUTO = "auto"
 

@@ -1,10 +1,14 @@
-"""Tells the user's own modules, whose code must travel with the job, from installed ones."""
+"""Tells the user's own modules, whose code must travel with the job, from installed ones.
+
+It reads their source, too: what a module imports shows which libraries the job needs.
+"""
 
 import ast
 import os
 import sys
 import sysconfig
 import threading
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -81,16 +85,20 @@ def parse_source(source: str | bytes, filename: str = "<unknown>") -> ast.Module
         return ast.parse(source, filename)
 
 
+def imported_modules(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Absolute names of the modules imported anywhere in the tree, with their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                yield from ((alias.name, node.lineno) for alias in aliases)
+            case ast.ImportFrom(module=str(origin), level=0):
+                yield origin, node.lineno
+            case _:
+                pass
+
+
 @lru_cache(maxsize=256)
 def _imports_in(file: Path, _changed: int, _size: int) -> frozenset[str]:
     """Cached until the file changes: a program that submits many jobs parses it once."""
-    names: set[str] = set()
-    for node in ast.walk(parse_source(file.read_bytes())):
-        match node:
-            case ast.Import(names=aliases):
-                names.update(alias.name.split(".")[0] for alias in aliases)
-            case ast.ImportFrom(module=str(origin), level=0):
-                names.add(origin.split(".")[0])
-            case _:
-                pass
-    return frozenset(names)
+    tree = parse_source(file.read_bytes())
+    return frozenset(name.split(".")[0] for name, _ in imported_modules(tree))

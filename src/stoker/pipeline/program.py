@@ -21,8 +21,7 @@ from stoker.pipeline.artifacts import describe_files
 from stoker.pipeline.building import LoadedJob, checked_job
 from stoker.pipeline.drafts import JobDraft, JobSettings
 from stoker.pipeline.engine_choice import choose_engine
-from stoker.pipeline.local_modules import parse_source
-from stoker.pipeline.python_file import imported_modules
+from stoker.pipeline.local_modules import imported_modules, parse_source
 
 PROGRAM_VERTEX = "program"
 
@@ -111,7 +110,8 @@ def local_modules_of(script: Path, tree: ast.Module) -> list[Path]:
 def zip_package(package: Path, target_directory: Path) -> Path:
     """An archive from which Python can import the package."""
     target = target_directory / f"{package.name}.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    # Not compressed: the compressed bytes would depend on the version of zlib.
+    with zipfile.ZipFile(target, "w") as archive:
         for file in _files(package):
             entry = zipfile.ZipInfo(str(file.relative_to(package.parent)), _SAME_TIME)
             archive.writestr(entry, file.read_bytes())

@@ -14,7 +14,7 @@ from stoker.core.errors import InvalidInput, InvalidJobGraph, StokerError
 from stoker.core.extras import remedy_for
 from stoker.core.faults import Fault, did_you_mean
 from stoker.pipeline.drafts import UserFunction
-from stoker.pipeline.local_modules import local_modules, parse_source
+from stoker.pipeline.local_modules import imported_modules, local_modules, parse_source
 from stoker.pipeline.pipeline import Pipeline
 from stoker.pipeline.texts import refuse
 
@@ -28,7 +28,7 @@ def parse(source: str, file: Path) -> ast.Module:
     try:
         return parse_source(source, filename=str(file))
     except SyntaxError as error:
-        raise syntax_error(file, error) from error
+        raise _syntax_error(file, error) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise InvalidInput(
             f"{file.name}: Python cannot read it: {error}; correct it", file=str(file)
@@ -40,25 +40,13 @@ def is_pipeline(tree: ast.Module) -> bool:
     return any(name.split(".")[0] == "stoker" for name, _ in imported_modules(tree))
 
 
-def imported_modules(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Absolute names of the modules imported anywhere in the tree, with their lines."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=aliases):
-                yield from ((alias.name, node.lineno) for alias in aliases)
-            case ast.ImportFrom(module=str(origin), level=0):
-                yield origin, node.lineno
-            case _:
-                pass
-
-
 @contextmanager
 def script_surroundings(file: Path, arguments: Sequence[str]) -> Iterator[None]:
     """Sets `sys.path` and `sys.argv` as `python FILE arguments` does; restores them at the end.
 
     Modules from the job's directory are removed from `sys.modules` at the end, because the next
-    job may have other modules of the same names. All three belong to the process, so threads take
-    turns.
+    job may have other modules of the same names. These variables belong to the whole process, so
+    threads take turns.
     """
     directory = file.absolute().parent
     with _SURROUNDINGS_LOCK:
@@ -84,7 +72,7 @@ def run_file(file: Path, tree: ast.Module) -> ModuleType:
     except StokerError as error:
         raise _located(file, error) from error
     except SyntaxError as error:
-        raise syntax_error(file, error) from error
+        raise _syntax_error(file, error) from error
     except SystemExit as error:
         line = _last_line_in(file, error.__traceback__)
         raise InvalidInput(
@@ -146,7 +134,7 @@ def _located(file: Path, error: StokerError) -> StokerError:
     return InvalidInput(f"{place}: {error}", file=str(file))
 
 
-def syntax_error(file: Path, error: SyntaxError) -> InvalidInput:
+def _syntax_error(file: Path, error: SyntaxError) -> InvalidInput:
     where = Path(error.filename).name if error.filename else file.name
     line = (error.text or "").strip()
     fault = Fault(
