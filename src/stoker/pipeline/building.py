@@ -1,7 +1,8 @@
 """Assembles a job graph from a draft: fills in parameters, pickles functions, describes files.
 
-All faults are collected and reported together, so that one round corrects the job. A vertex with a
-fault keeps its place in the graph: otherwise every vertex that reads it would be reported as well.
+All faults are collected and reported together, so that the user can correct them at once. A vertex
+with a fault keeps its place in the graph: otherwise every vertex that reads it would be reported as
+well.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -210,8 +211,8 @@ class _Translation:
         by_folded = {name.lower(): name for name in self._readable if name != draft.name}
         inputs = [by_folded[t.lower()] for t in tables if t.lower() in by_folded]
         if not inputs and len(tables) == 1:
-            # The only table that the query reads is no vertex. As an unknown input of the graph
-            # it is reported by validation, with the name that was probably meant.
+            # The only table that the query reads is no vertex. Validation reports it as an unknown
+            # input, with the name that was probably meant.
             return (tables[0],)
         return tuple(dict.fromkeys(inputs))
 

@@ -1,7 +1,8 @@
 """What a job asks of the cluster: queue, priority, slots, resources, and restarts after failures.
 
-Values come as users write them, in Python, in YAML or beside the job, and are checked here. What is
-given beside the job, as an option of a command or an argument of `submit`, overrides the job.
+Values come as users write them, in Python, in YAML or beside the job, and are checked here. A value
+that is given beside the job, as an option of a command or an argument of `submit`, overrides the
+job's own.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A job as the user wrote it: functions are not pickled, and `${day}` is not replaced yet."""
+"""A job as its author wrote it: functions are not pickled, and `${day}` is not replaced yet."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,4 +94,4 @@ class JobSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of a program's process."""
     directory: Path | None = None
-    """Directory of relative paths, and of a program's process. None leaves paths relative."""
+    """Base of relative paths, and working directory of a program. None leaves paths relative."""

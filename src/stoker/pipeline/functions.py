@@ -1,9 +1,9 @@
 """User functions as bytes, and the Python and library versions that those bytes depend on.
 
-A task executor has the libraries of the client, but not the user's own files. Code from the user's
-files is therefore pickled by value and travels with the job. Installed code is pickled by
-reference, and the job's environment records its version, so that another version at the other end
-can be recognized.
+A task executor is expected to have the libraries of the client, but not the user's own files. Code
+from the user's files is therefore pickled by value and travels with the job. Installed code is
+pickled by reference, and the job's environment records its version, so that the process of a task
+notices when it has another one.
 """
 
 import importlib.metadata
@@ -86,9 +86,9 @@ def _own_modules(function: UserFunction) -> list[ModuleType]:
 def _by_value(modules: list[ModuleType]) -> Iterator[None]:
     """Let cloudpickle pickle these modules by value.
 
-    Its registry belongs to the whole process. Without the lock, a thread that leaves takes away
-    the modules that another thread is still pickling, which then travel by reference, to a place
-    where they are not installed.
+    Its registry belongs to the whole process. Without the lock, a thread that is done would
+    unregister modules while another thread still pickles them. They would then travel by reference,
+    to a machine where they are not installed.
     """
     with _REGISTRY_LOCK:
         known = cloudpickle.list_registry_pickle_by_value()

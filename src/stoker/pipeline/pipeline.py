@@ -147,8 +147,8 @@ class Pipeline:
         that value.
 
         - `format`: a format of Spark, such as `"parquet"`, `"csv"`, `"kafka"`.
-        - `path`: file or directory to read; a relative one starts at the directory in which the
-          job is submitted.
+        - `path`: file or directory to read; a relative path is resolved against the directory
+          in which the job is submitted.
         - `schema`: columns as in `"id LONG, at TIMESTAMP"`.
         - `table`: name of a table, in place of a path.
         - `sql`: a query, in place of a format.
@@ -288,15 +288,16 @@ class Pipeline:
 
         - `input`: name of the source or transform to write.
         - `format`: a format of Spark; `"parquet"` if only `table` is given.
-        - `path`: file or directory to write; a relative one starts at the directory in which the
-          job is submitted.
+        - `path`: file or directory to write; a relative path is resolved against the directory
+          in which the job is submitted.
         - `table`: name of a table, in place of a path.
         - `mode`: `"append"`, `"overwrite"`, `"ignore"` or `"errorifexists"` for a batch;
           `"append"`, `"update"` or `"complete"` for a stream.
         - `trigger`: only for a stream: an interval such as `"10 seconds"`, or `"available-now"` or
-          `"once"`, which process all data that is there and end. None means as soon as possible.
+          `"once"`, which process all data that is there and end. None means that each batch starts
+          as soon as possible.
         - `name`: name of this vertex; None means the function's name, or `input-format`.
-        - `partition_by`: a column, or several, by which files are put into directories.
+        - `partition_by`: a column, or several; files get a directory for each of their values.
         - `options`, or any other keyword: options of the format.
         """
         if not isinstance(input, str):

@@ -1,4 +1,4 @@
-"""Plain Python values as strings, which Spark's options and Stoker's parameters must be."""
+"""Plain Python values as strings: in a job graph, options and parameters are strings."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -37,9 +37,7 @@ def optional_text(value: Any, *, place: str, what: str) -> str | None:
 
 def as_texts(values: Mapping[str, Any], *, place: str, what: str) -> dict[str, str]:
     return {
-        as_text(key, place=place, what=f"a key of {what}"): as_text(
-            value, place=place, what=f"{what} '{key}'"
-        )
+        as_text(key, place=place, what="a key"): as_text(value, place=place, what=f"{what} '{key}'")
         for key, value in values.items()
     }
 
@@ -49,13 +47,13 @@ def merged_options(
 ) -> dict[str, str]:
     """Options from a mapping and from keywords. Raises InvalidJobGraph for a duplicate."""
     merged: dict[str, Any] = {}
-    spelling: dict[str, str] = {}
+    seen: set[str] = set()
     for source in (options or {}), more:
         for key, value in source.items():
             # Spark ignores case in the names of options.
             folded = str(key).lower()
-            if folded in spelling:
+            if folded in seen:
                 raise refuse(place, f"option '{key}' is given twice", "give it once")
-            spelling[folded] = key
+            seen.add(folded)
             merged[key] = value
     return as_texts(merged, place=place, what="option")

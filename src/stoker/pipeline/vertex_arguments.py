@@ -1,7 +1,7 @@
 """Checks the arguments of `source`, `transform` and `sink` where they are written.
 
-They are of two kinds: keywords, which become a format or a query of the job graph, and a decorated
-function, whose parameters without a default are the edges to other vertices.
+A vertex is written in one of two ways: with keywords, which become a format or a query of the job
+graph, or as a decorated function, whose parameters without a default name the vertices it reads.
 """
 
 import inspect
@@ -37,7 +37,7 @@ def read_of(
         raise refuse(
             place,
             "it has no format",
-            "give format=, table= or sql=; a function is named by @pipeline.source(name=…)",
+            "give format=, table= or sql=; to name a function, use @pipeline.source(name=…)",
         )
     return FormatRead(
         format=as_text(format or "table", place=place, what="format"),
@@ -59,7 +59,7 @@ def query_of(
         raise refuse(
             place,
             "it has no query",
-            "give sql=; a function is named by @pipeline.transform(name=…)",
+            "give sql=; to name a function, use @pipeline.transform(name=…)",
         )
     names = (inputs,) if isinstance(inputs, str) else inputs
     return (
@@ -100,7 +100,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def function_draft(function: UserFunction, *, place: str) -> FunctionDraft:
-    """Takes the parameters without a default; those with one are the function's own."""
+    """The function with its parameters that have no default; nobody fills the others."""
     if not callable(function) or isinstance(function, type):
         raise refuse(
             place,

@@ -100,7 +100,7 @@ def test_a_decorated_function_is_unchanged() -> None:
     assert double(4) == 8
 
 
-def test_the_example_of_the_design_is_a_streaming_job() -> None:
+def test_a_sink_with_a_trigger_makes_a_streaming_job() -> None:
     orders = Pipeline("orders-per-hour")
 
     @orders.source
