@@ -1,7 +1,7 @@
 """Jobs in YAML: each key stands for a keyword of Pipeline.
 
 The file is read into calls of a Pipeline, so that both forms mean the same and are checked by the
-same code. This module adds the line to each fault, and reports the faults of all lines together.
+same code. This module adds the line to each fault of a vertex, and reports all faults together.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,11 @@ def yaml_draft(text: str, *, file: str, default_name: str, load_function: LoadFu
     if root is None or reader.is_null(root):
         raise InvalidJobGraph([str(Fault(file, "the file is empty", "write a job"))])
     job = reader.entries(root, "the job", _JOB)
-    pipeline = _YamlJob(reader, load_function).pipeline(job, default_name)
+    try:
+        pipeline = _YamlJob(reader, load_function).pipeline(job, default_name)
+    except InvalidJobGraph as error:
+        # A fault of the job as a whole, for example of its resources: it comes without a line.
+        raise InvalidJobGraph([*map(str, reader.faults), *error.facts["faults"]]) from error
     if reader.faults:
         raise InvalidJobGraph([str(fault) for fault in reader.faults])
     return pipeline.draft()

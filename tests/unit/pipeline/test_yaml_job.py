@@ -177,6 +177,16 @@ def test_all_typos_are_reported_at_once(write: WriteFile) -> None:
     assert len(refused.value.facts["faults"]) == 4
 
 
+def test_a_fault_of_the_whole_job_is_reported_together_with_typos(write: WriteFile) -> None:
+    path = write("job.yml", "priorty: 1\nresources: {memory: plenty}\n")
+    with pytest.raises(InvalidJobGraph) as refused:
+        load_job(path)
+    assert refused.value.facts["faults"] == [
+        "job.yml line 1: unknown key 'priorty' in the job (did you mean 'priority'?)",
+        "resources: memory is 'plenty' (give a size, such as 512 mb or 2 gb)",
+    ]
+
+
 names = st.text(string.ascii_lowercase, min_size=1, max_size=8)
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=9)
 plain = texts.map(lambda text: text.replace("$", "§"))
