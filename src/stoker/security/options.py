@@ -25,8 +25,9 @@ class RestSecurityOptions:
     key: Path | None = option("security.ssl.rest.key", "Private key of that certificate.", None)
     authorities: Path | None = option(
         "security.ssl.rest.authorities",
-        "Certificates of the authorities that sign for REST, as PEM: a master checks other masters "
-        "by them, and clients that must show a certificate. Unset: those that the system trusts.",
+        "Certificates of the authorities that sign for REST, as PEM. A master uses them to check "
+        "other masters, and clients if these must show a certificate. Unset: the authorities that "
+        "the system trusts.",
         None,
     )
     mutual: bool = option(
@@ -47,7 +48,8 @@ class InternalSecurityOptions:
     )
     certificate: Path | None = option(
         "security.ssl.internal.certificate",
-        "Certificate of this process with its chain, as PEM; it names the hosts it is used on.",
+        "Certificate of this process with its chain, as PEM; it must name the hosts on which it is "
+        "used.",
         None,
     )
     key: Path | None = option("security.ssl.internal.key", "Private key of that certificate.", None)
