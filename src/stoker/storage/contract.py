@@ -75,7 +75,7 @@ class Storage(Protocol):
         ...
 
     async def pin(self, targets: Mapping[str, str]) -> None:
-        """Copy files inside the storage; `targets` maps each new path to the path of its source.
+        """Copy files inside the storage; `targets` maps the path of each source to the new path.
 
         Each source must be a file that nobody overwrites: a copy may share its bytes, which makes
         it cheap. The copies are not durable. NotFound when a source is gone; some copies may have

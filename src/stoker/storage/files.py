@@ -20,10 +20,12 @@ Fill = Callable[[BinaryIO], None]
 """Writes the whole content into an open file."""
 Folders = tuple[Path, ...]
 MakeFolder = Callable[[Path], Folders]
-"""Makes a folder; returns the folders with a new entry, which is not durable yet."""
+"""Makes a folder; returns each folder that has a new entry, which is not durable yet."""
 NameIt = Callable[[str, Path], None]
 """Gives a complete file its final name."""
 
+_TRIES = 20
+"""How often a folder is made for a new file when deletions keep removing the folder."""
 _DELETE_SECONDS = 5.0
 _DELETE_PAUSE_SECONDS = 0.05
 _UNFINISHED = ".stoker-unfinished-"
@@ -61,7 +63,13 @@ class FileStorage:
         return await self._do("read", path, self._target(path).read_bytes)
 
     async def exists(self, path: str) -> bool:
-        return await self._do("find", path, self._target(path).is_file)
+        target = self._target(path)
+
+        def exists() -> bool:
+            self._check_mounted()
+            return target.is_file()
+
+        return await self._do("find", path, exists)
 
     async def size(self, path: str) -> int:
         target = self._target(path)
@@ -87,6 +95,7 @@ class FileStorage:
         target = self._target(path)
 
         def delete() -> None:
+            self._check_mounted()
             target.unlink(missing_ok=True)
             self._drop_empty_folders(target.parent)
 
@@ -96,6 +105,7 @@ class FileStorage:
         folder = self._target(prefix)
 
         def delete() -> None:
+            self._check_mounted()
             _remove_tree(folder)
             self._drop_empty_folders(folder.parent)
 
@@ -127,7 +137,7 @@ class FileStorage:
 
         def link() -> None:
             for folder in {target.parent for _, target in pairs}:
-                folder.mkdir(parents=True, exist_ok=True)
+                self._make_folder(folder)
             for source, target in pairs:
                 target.unlink(missing_ok=True)
                 _link_or_copy(source, target)
@@ -156,9 +166,13 @@ class FileStorage:
     def _uri(self, path: str) -> str:
         return (self.directory / path).as_uri()
 
-    def _files_in(self, folder: Path) -> Iterator[str]:
+    def _check_mounted(self) -> None:
+        """Raise FileNotFoundError instead of letting an unmounted directory look empty."""
         if not self._made_by_writing:
             os.stat(self.directory)
+
+    def _files_in(self, folder: Path) -> Iterator[str]:
+        self._check_mounted()
         for parent, _, names in os.walk(folder, onerror=_raise_unless_absent):
             for name in names:
                 if not name.startswith(_UNFINISHED):
@@ -265,13 +279,13 @@ def _move(source: Path, target: Path, make_folder: MakeFolder) -> bool:
     with source.open("rb") as file:
         os.fsync(file.fileno())
     entered: dict[Path, None] = {}
-    for attempt in range(20):
+    for attempt in range(_TRIES):
         try:
             os.replace(source, target)
             break
         except FileNotFoundError:
             # The folder is absent, or a deletion dropped it just after it was made.
-            if attempt == 19:
+            if attempt == _TRIES - 1:
                 raise
             entered |= dict.fromkeys(make_folder(target.parent))
         except OSError as error:
@@ -286,9 +300,9 @@ def _move(source: Path, target: Path, make_folder: MakeFolder) -> bool:
 def _open_new(
     path: str, folder: Path, make_folder: MakeFolder
 ) -> tuple[BinaryIO, dict[Path, None]]:
-    """Open a new file. A deletion may remove the new folder at once, so try a few times."""
+    """Open a new file. A deletion may remove the new folder at once, so try several times."""
     entered: dict[Path, None] = {}
-    for _ in range(20):
+    for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return open(path, "xb"), entered
         with contextlib.suppress(FileNotFoundError):

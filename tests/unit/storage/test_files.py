@@ -51,7 +51,16 @@ async def test_an_unfinished_file_of_a_dead_process_is_not_listed(tmp_path: Path
 
 async def test_a_directory_that_disappeared_is_not_mistaken_for_an_empty_storage(tmp_path: Path):
     storage = FileStorage(tmp_path / "mounted")
-    for call in (storage.list(""), storage.read("a"), storage.write("a/b", b"")):
+    calls = (
+        storage.list(""),
+        storage.read("a"),
+        storage.exists("a"),
+        storage.write("a/b", b""),
+        storage.pin({"a": "pins/b/a"}),
+        storage.delete("a"),
+        storage.delete_tree("a"),
+    )
+    for call in calls:
         with pytest.raises(StorageUnavailable, match="mounted"):
             await call
     assert not (tmp_path / "mounted").exists()
