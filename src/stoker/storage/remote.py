@@ -148,8 +148,9 @@ class FsspecStorage:
         target = self._target(path)
 
         def remove() -> None:
-            if self._filesystem.exists(target):
-                self._filesystem.rm(target, recursive=recursive)
+            with contextlib.suppress(FileNotFoundError):  # Another process may be faster.
+                if self._filesystem.exists(target):
+                    self._filesystem.rm(target, recursive=recursive)
 
         await self._do("delete", path, remove)
 
@@ -162,6 +163,10 @@ class FsspecStorage:
             raise no_such_file(f"{self._url}/{path}") from error
         except OSError as error:
             raise storage_unavailable(doing, f"{self._url}/{path}", error) from error
+        # Drivers let errors of the libraries below them pass, which have no base class in common.
+        except Exception as error:
+            failure = OSError(errno.EIO, f"{type(error).__name__}: {error}")
+            raise storage_unavailable(doing, f"{self._url}/{path}", failure) from error
 
     def _uncached(self, work: Callable[[], T]) -> T:
         """Bypass the cache of listings, because other processes write here too."""

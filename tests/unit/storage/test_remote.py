@@ -28,7 +28,29 @@ class Driver:
         return self._modified
 
 
-def storage(driver: Driver) -> FsspecStorage:
+class FailingDriver:
+    """Every call raises the same error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def invalidate_cache(self) -> None: ...
+
+    def exists(self, _target: str) -> bool:
+        return True
+
+    def rm(self, _target: str, *, recursive: bool) -> None:
+        raise self._error
+
+    def cat_file(self, _target: str) -> bytes:
+        raise self._error
+
+
+class ForeignError(Exception):
+    """An error of a library that a driver is built on."""
+
+
+def storage(driver: Driver | FailingDriver) -> FsspecStorage:
     return FsspecStorage(driver, "bucket/stoker", "s3://bucket/stoker")
 
 
@@ -54,3 +76,13 @@ async def test_a_file_deleted_during_the_listing_is_left_out() -> None:
 async def test_a_driver_without_ages_raises_instead_of_guessing() -> None:
     with pytest.raises(StorageUnavailable, match="tell the age"):
         await storage(Driver({})).modified("jobs")
+
+
+async def test_an_error_of_a_drivers_own_library_means_that_the_storage_is_unavailable() -> None:
+    with pytest.raises(StorageUnavailable, match=r"cannot read s3://.*/a: ForeignError: no route"):
+        await storage(FailingDriver(ForeignError("no route"))).read("a")
+
+
+@pytest.mark.parametrize("how", ["delete", "delete_tree"])
+async def test_deleting_what_another_process_has_just_deleted_is_no_error(how: str) -> None:
+    await getattr(storage(FailingDriver(FileNotFoundError())), how)("jobs/a")
