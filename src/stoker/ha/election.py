@@ -230,7 +230,7 @@ class LeaderElection:
         try:
             holder = await self._coordinator.read(keys.ELECTION, watch=watch)
         except Unavailable:
-            # The coordinator is in contact, so nothing has ended yet; every write is fenced anyway.
+            # A failed read does not show that the leadership is over; every write is fenced anyway.
             if grant.is_valid:
                 await asyncio.sleep(RETRY_SECONDS)
             return grant.is_valid

@@ -1,8 +1,8 @@
 """Publication of a leader's address: written, maintained and withdrawn by its owner.
 
-An address must never survive its leader, nor a later leader's address be overwritten by an earlier
-one. So the key is ephemeral, and every write of it is fenced by the epoch. Others may still delete
-or replace the key by mistake; the leader watches it and writes it back.
+An address must never survive its leader, and an earlier leader must never overwrite the address of
+a later one. So the key is ephemeral, and every write of it is fenced by the epoch. Others may still
+delete or replace the key by mistake; the leader watches it and writes it back.
 """
 
 import asyncio
@@ -45,7 +45,9 @@ class LeaderPublication:
         self._component = component
         self._token = token
         self._key = keys.leader(component)
-        self._wanted: Latest[bytes | None] = Latest(None)
+        self._attempted: bytes | None = None
+        """Value that the key may have, also after a write whose outcome is unknown."""
+        self._published: Latest[bytes | None] = Latest(None)
 
     async def publish(self, address: str) -> None:
         """Try until the address is written or the leadership is over."""
@@ -57,17 +59,18 @@ class LeaderPublication:
                 process=self._grant.process,
             )
         )
+        self._attempted = wanted
         # The key is nearly always absent, so read it only if creating it fails.
         stands = await self._try(self._create(wanted))
         while not stands and not self._grant.is_revoked:
             stands = await self._try(self._assert(wanted, Watch()))
         if stands:
-            self._wanted.set(wanted)
+            self._published.set(wanted)
 
     async def keep(self) -> None:
         """Write the address back whenever somebody else changed or removed it."""
         while not self._grant.is_revoked:
-            wanted = await self._wanted.wait_until(lambda value: value is not None)
+            wanted = await self._published.wait_until(lambda value: value is not None)
             assert wanted is not None
             watch = Watch()
             if await self._try(self._assert(wanted, watch)):
@@ -77,11 +80,11 @@ class LeaderPublication:
 
     async def withdraw(self) -> None:
         """Remove the address, unless a later leader may have published its own."""
-        if self._wanted.value is None:
+        if self._attempted is None:
             return
         try:
             found = await self._grant.coordinator.read(self._key)
-            if found is not None and self._is_own(found, self._wanted.value):
+            if found is not None and self._is_own(found, self._attempted):
                 await self._grant.commit_until_superseded([Delete(self._key, found.version)])
         except (Conflict, NotFound, Unavailable, SessionExpired, LeadershipLost) as error:
             log.info("the address of %s was not withdrawn: %s", self._component, error)

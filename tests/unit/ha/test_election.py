@@ -194,6 +194,24 @@ async def test_a_contender_that_leaves_stops_leading_and_its_address_is_deleted(
 
 
 @virtual
+async def test_an_address_that_may_have_been_written_is_deleted_too():
+    """The contender leaves before it learns that its address was written."""
+    async with new_cluster() as cluster:
+        cluster.coordination.tolerates_suspension = True
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        cluster.coordination.lose_next_commit(process.session, Loss.AFTER_APPLYING)
+        job = process.run_while_leading("jobmaster/1")
+        await asyncio.sleep(0.1)
+        assert await cluster.published("jobmaster/1") is not None
+        cluster.coordination.resume(process.session)
+        job.cancel()
+        await all_is_quiet()
+        assert await cluster.published("jobmaster/1") is None
+        assert process.leads
+
+
+@virtual
 async def test_a_confirmation_that_comes_too_late_is_ignored():
     """The process no longer leads, so nothing is published (LEAD-06)."""
     async with new_cluster() as cluster:
