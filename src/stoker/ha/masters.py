@@ -10,7 +10,14 @@ import logging
 from datetime import timedelta
 from typing import Final
 
-from stoker.core.errors import CorruptContent, KeyExists, NoSuchKey, SessionExpired, Unavailable
+from stoker.core.errors import (
+    CorruptContent,
+    KeyExists,
+    NoSuchKey,
+    SessionExpired,
+    Unavailable,
+    VersionMismatch,
+)
 from stoker.core.ids import ResourceId
 from stoker.ha import keys
 from stoker.ha.coordinator import Coordinator, Create, Delete, Watch
@@ -20,6 +27,9 @@ from stoker.ha.record import StoredRecord, decode_record, encode
 log = logging.getLogger(__name__)
 
 RETRY_PAUSE: Final = timedelta(seconds=0.2)
+TAKEOVER_PAUSE: Final = timedelta(seconds=1)
+"""Pause after a master replaced the key of another session: two masters that were given one id
+would otherwise replace each other's key without end, as fast as the coordinator can write."""
 
 
 class MasterRecord(StoredRecord, frozen=True, kw_only=True):
@@ -58,26 +68,31 @@ class MasterDirectory:
                 await wait_until_connected(self._coordinator)
                 watch = Watch()
                 try:
-                    await self._ensure_key(key, value, watch)
+                    was_foreign = await self._ensure_key(key, value, watch)
                 except Unavailable as error:
                     log.info("this master is not announced yet: %s", error)
                     await asyncio.sleep(RETRY_PAUSE.total_seconds())
                     continue
+                if was_foreign:
+                    await asyncio.sleep(TAKEOVER_PAUSE.total_seconds())
                 await watch.wait()
         finally:
             await self._remove_key(key)
 
-    async def _ensure_key(self, key: str, value: bytes, watch: Watch) -> None:
+    async def _ensure_key(self, key: str, value: bytes, watch: Watch) -> bool:
+        """Write the key if it is absent or different; whether another session had it."""
         found = await self._coordinator.read(key, watch=watch)
-        is_own = found is not None and found.owner == self._coordinator.session
-        if is_own and found is not None and found.value == value:
-            return
+        is_foreign = found is not None and found.owner != self._coordinator.session
+        if found is not None and not is_foreign and found.value == value:
+            return False
+        if is_foreign:
+            log.info("%s is replaced: a previous or another process has the same id", key)
         try:
-            # Replaces the key of a previous process with the same id.
             removal = [Delete(key, found.version)] if found is not None else []
             await self._coordinator.commit([*removal, Create(key, value, ephemeral=True)])
-        except (KeyExists, NoSuchKey) as error:
+        except (KeyExists, NoSuchKey, VersionMismatch) as error:
             log.info("another process announced this master meanwhile: %s", error)
+        return is_foreign
 
     async def _remove_key(self, key: str) -> None:
         try:
