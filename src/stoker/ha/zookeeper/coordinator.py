@@ -1,9 +1,9 @@
 """The coordinator over ZooKeeper.
 
 kazoo runs the protocol in threads of its own; `link` is the only place where these meet the loop.
-A write that was not answered has an unknown outcome, and a session that ended is never continued:
-both are reported as the coordinator contract says, and everything above works the same on every
-implementation.
+A write that was not answered has an unknown outcome, and a session that ended is never continued.
+This module reports both as the coordinator contract says, so that everything above it works the
+same on every implementation.
 """
 
 import asyncio
@@ -16,7 +16,13 @@ from typing import Any, Final, TypeVar, assert_never
 from kazoo.exceptions import KazooException, NoNodeError
 
 from stoker.aio.latest import Latest
-from stoker.core.errors import CoordinatorUnavailable, SessionExpired, TooLarge, Unavailable
+from stoker.core.errors import (
+    CoordinatorUnavailable,
+    InvalidOption,
+    SessionExpired,
+    TooLarge,
+    Unavailable,
+)
 from stoker.ha.coordinator import Check, ConnectionState, Create, Delete, Op, Put, Versioned, Watch
 from stoker.ha.transaction import check_size, checked_key, refuse_ephemeral
 from stoker.ha.zookeeper.failures import (
@@ -269,7 +275,8 @@ class ZooKeeperCoordinator:
         while True:
             try:
                 await self._begin_session()
-            except (Unavailable, SessionExpired) as error:
+            # The servers may also refuse the credentials for a while (InvalidOption).
+            except (Unavailable, SessionExpired, InvalidOption) as error:
                 log.warning("no session with ZooKeeper yet: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
             else:
