@@ -19,15 +19,17 @@ Numbered = tuple[int, bytes]
 LARGEST_FRAME = 64 * 1024
 """Largest request on the stream; a larger one is a call of its own, so that others do not wait."""
 _LARGEST_BUNDLE = 4 * LARGEST_FRAME
-_NUMBERS = 64 * 1024
-"""Upper bound for the bytes that the numbers of a bundle's frames take."""
+_NUMBER_BYTES = 16
+"""More than the number and the length of a frame take in a bundle."""
+_MARGIN = 64 * 1024
+"""Allowed beyond the size of a bundle; part of the limit that peers of all releases use."""
 
 _bundles: msgspec.msgpack.Decoder[list[Numbered]] = msgspec.msgpack.Decoder(list[Numbered])
 
 
 def message_limit(frame_limit: int) -> int:
     """The message size that gRPC must accept for frames up to `frame_limit` bytes."""
-    return max(frame_limit, _LARGEST_BUNDLE) + _NUMBERS
+    return max(frame_limit, _LARGEST_BUNDLE) + _MARGIN
 
 
 class Outbox:
@@ -65,7 +67,7 @@ class Outbox:
         """The next frames that fit into a bundle, at least one."""
         size = count = 0
         for _, frame in self._frames:
-            size += len(frame)
+            size += len(frame) + _NUMBER_BYTES
             if count and size > _LARGEST_BUNDLE:
                 break
             count += 1
@@ -80,7 +82,7 @@ class Conversation:
     def __init__(self, stream: Any, failure_of: Callable[[Any], Exception]) -> None:
         self._stream = stream
         self._failure_of = failure_of
-        """Makes the callers' error from gRPC's; None means that the peer closed the stream."""
+        """Makes the error for callers from gRPC's error; None if the peer closed the stream."""
         self._callers: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.count()
         self._outbox = Outbox(stream.write)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import virtual
-from stoker.rpc.conversation import Conversation, ConversationServer, Outbox
+from stoker.rpc.conversation import Conversation, ConversationServer, Outbox, message_limit
 
 LIMIT = 256 * 1024
 
@@ -186,19 +186,27 @@ async def test_messages_that_wait_for_a_slow_stream_are_sent_as_one_bundle():
     assert [numbers_in(bundle) for bundle in stream.written] == [[0], list(range(1, 10))]
 
 
+async def bundles_of(sizes: list[int]) -> list[bytes]:
+    stream = Stream()
+    outbox = Outbox(stream.write)
+    for number, size in enumerate(sizes):
+        outbox.put(number, bytes(size))
+    sending = asyncio.create_task(outbox.send_all())
+    await outbox.wait_until_empty()
+    sending.cancel()
+    return stream.written
+
+
+async def test_a_bundle_of_many_small_frames_keeps_the_limit():
+    """Beside thousands of empty answers, their numbers take the most bytes."""
+    for size in (0, 22):
+        for bundle in await bundles_of([size] * 20_000):
+            assert len(bundle) <= message_limit(0)
+
+
 @given(st.lists(st.integers(0, LIMIT * 2), max_size=12))
 def test_bundles_keep_the_order_and_their_limit(sizes: list[int]):
-    async def scenario() -> list[bytes]:
-        stream = Stream()
-        outbox = Outbox(stream.write)
-        for number, size in enumerate(sizes):
-            outbox.put(number, bytes(size))
-        sending = asyncio.create_task(outbox.send_all())
-        await outbox.wait_until_empty()
-        sending.cancel()
-        return stream.written
-
-    written = asyncio.run(scenario())
+    written = asyncio.run(bundles_of(sizes))
     assert [number for bundle in written for number in numbers_in(bundle)] == [*range(len(sizes))]
     for bundle in written:
         assert len(bundle) <= LIMIT + 200 or len(numbers_in(bundle)) == 1
