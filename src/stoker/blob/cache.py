@@ -1,8 +1,9 @@
 """The cache of artifacts on the disk of a task executor: fetched once, checked, shared, released.
 
-Many tasks of a job need the same files at the same time, so they share one transfer. Files of
-registered jobs are never evicted; those of others are kept for a while, because jobs tend to run
-again. A file that was changed on the disk is noticed by its fingerprint and fetched again.
+Artifacts come from the shared storage. Many tasks of a job need the same files at the same time, so
+they share one transfer. Files of registered jobs are never evicted; files of other jobs are kept
+for a while, because jobs tend to run again. A file that was changed on the disk is noticed by its
+fingerprint and fetched again.
 """
 
 import asyncio
@@ -18,12 +19,11 @@ from typing import Self
 
 from stoker.aio.retry import Backoff, retry
 from stoker.aio.scope import TaskScope
-from stoker.blob.keys import blob_key, described, folder_of
+from stoker.blob.keys import blob_key, described, folder_of, path_of
 from stoker.blob.options import BlobOptions
 from stoker.blob.transfer import (
-    Fetch,
     OffLoop,
-    Sources,
+    check_digest,
     final_failure,
     make_empty_folder,
     remove_files_below,
@@ -34,7 +34,13 @@ from stoker.core.errors import StartupFailed, StokerError, Unavailable
 from stoker.core.ids import BlobKey, JobId
 from stoker.storage.contract import Storage, storage_unavailable
 
+log = logging.getLogger(__name__)
+
+FETCH_BACKOFF = Backoff(initial=timedelta(milliseconds=100), maximum=timedelta(seconds=5))
+
 Entry = tuple[JobId, BlobKey]
+Fingerprint = tuple[int, int, int]
+"""Inode, size and time of change; if they are the same, nobody has changed the file."""
 
 
 class SizeTracker:
@@ -78,14 +84,6 @@ class SizeTracker:
         return tuple(chosen)
 
 
-log = logging.getLogger(__name__)
-
-FETCH_BACKOFF = Backoff(initial=timedelta(milliseconds=100), maximum=timedelta(seconds=5))
-
-Fingerprint = tuple[int, int, int]
-"""Inode, size and time of change; if they are the same, nobody has changed the file."""
-
-
 class BlobCache:
     """`folder` belongs to this process alone; it is emptied at the start and at the end."""
 
@@ -94,13 +92,12 @@ class BlobCache:
         folder: Path,
         options: BlobOptions,
         *,
-        storage: Storage | None = None,
-        fetch: Fetch | None = None,
+        storage: Storage,
         off_loop: OffLoop = asyncio.to_thread,
     ) -> None:
         self._folder = folder
         self._options = options
-        self._sources = Sources(storage, fetch, off_loop)
+        self._storage = storage
         self._off_loop = off_loop
         self._tracker = SizeTracker(options.cache_size_limit)
         self._checked: dict[Entry, Fingerprint] = {}
@@ -193,7 +190,10 @@ class BlobCache:
             if intact and entry in self._tracker:
                 self._tracker.touch(entry)
                 return path
-            log.warning("%s is damaged on this disk, fetching it again", described(*entry, name))
+            if not intact:
+                log.warning(
+                    "%s is damaged on this disk, fetching it again", described(*entry, name)
+                )
         try:
             self._drop((entry,))
             await self._fetch(entry, name)
@@ -210,7 +210,7 @@ class BlobCache:
             fetched = folder / key
             try:
                 await retry(
-                    lambda: self._sources.fetch(job_id, key, name, fetched),
+                    lambda: self._download(entry, name, fetched),
                     on=StokerError,
                     backoff=FETCH_BACKOFF,
                     attempts=tries,
@@ -224,6 +224,10 @@ class BlobCache:
             fetched.replace(path)
         self._tracker.add(entry, size)
         self._checked[entry] = _fingerprint(path)
+
+    async def _download(self, entry: Entry, name: str, target: Path) -> None:
+        await self._storage.download(path_of(*entry), target)
+        await check_digest(target, entry[1], described(*entry, name), self._off_loop)
 
     async def _is_intact(self, entry: Entry) -> bool:
         """Check the digest, unless the file is unchanged since the last check."""

@@ -1,8 +1,10 @@
-"""Receives the artifacts of jobs, keeps them in the shared storage, and serves them."""
+"""Receives the artifacts of jobs and keeps them in the shared storage.
+
+Task executors read them from the storage (`blob/cache.py`), never through a master.
+"""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,14 +13,12 @@ from stoker.blob.keys import blob_key, described, folder_of, path_of
 from stoker.blob.options import BlobOptions
 from stoker.blob.transfer import (
     OffLoop,
-    check_digest,
     make_empty_folder,
     received,
     remove_files_below,
-    temporary_folder,
     too_large,
 )
-from stoker.core.errors import BlobNotFound, CorruptContent, NotFound, StartupFailed
+from stoker.core.errors import CorruptContent, StartupFailed
 from stoker.core.ids import BlobKey, JobId
 from stoker.storage.contract import Storage
 
@@ -101,30 +101,6 @@ class BlobServer:
             raise too_large(described(job_id, key, name), limit)
         await self._storage.adopt(source, path_of(job_id, key))
         return key
-
-    @asynccontextmanager
-    async def opened(self, job_id: JobId, key: BlobKey, *, name: str = "") -> AsyncIterator[Path]:
-        """A verified local copy, which exists as long as the body runs.
-
-        BlobNotFound when this job has no such content, CorruptContent when the copy is damaged.
-        """
-        stored = path_of(job_id, key)
-        what = described(job_id, key, name)
-        with temporary_folder(self._incoming) as folder:
-            copy = folder / key
-            try:
-                await self._storage.download(stored, copy)
-            except NotFound as error:
-                raise BlobNotFound(
-                    f"{what} is not stored; upload it for this job", job_id=job_id, key=key
-                ) from error
-            await check_digest(copy, key, what, self._off_loop)
-            yield copy
-
-    async def read(self, job_id: JobId, key: BlobKey, *, name: str = "") -> bytes:
-        """The whole content, for artifacts that fit into memory; raises the errors of `opened`."""
-        async with self.opened(job_id, key, name=name) as copy:
-            return await self._off_loop(copy.read_bytes)
 
     async def missing(self, job_id: JobId, keys: Iterable[BlobKey]) -> tuple[BlobKey, ...]:
         """Keys of which the job has no content yet; without it the job cannot be accepted."""

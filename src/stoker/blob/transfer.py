@@ -1,4 +1,4 @@
-"""Artifacts on the local disk: received, fetched, hashed, checked and cleaned up.
+"""Artifacts on the local disk: received, hashed, checked and cleaned up.
 
 A file counts as an artifact only after its hash has been checked: a transfer may break off, and a
 disk may return other bytes than it was given.
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
-from stoker.blob.keys import described, path_of
+from stoker.blob.keys import described
 from stoker.core.errors import (
     BlobNotFound,
     CorruptContent,
@@ -25,7 +25,7 @@ from stoker.core.errors import (
     TooLarge,
 )
 from stoker.core.ids import BlobKey, JobId
-from stoker.storage.contract import Storage, storage_unavailable
+from stoker.storage.contract import storage_unavailable
 
 T = TypeVar("T")
 
@@ -88,42 +88,6 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-Fetch = Callable[[JobId, BlobKey, Path], Awaitable[None]]
-"""Writes an artifact to the path; raises BlobNotFound, CorruptContent or Unavailable."""
-
-
-class Sources:
-    """The sources of artifacts, in order: the shared storage, then a master."""
-
-    def __init__(self, storage: Storage | None, fetch: Fetch | None, off_loop: OffLoop) -> None:
-        sources = (_from_storage(storage) if storage else None, fetch)
-        self._sources = tuple(source for source in sources if source)
-        self._off_loop = off_loop
-        if not self._sources:
-            raise ValueError("artifacts need a storage, a master to fetch from, or both")
-
-    async def fetch(self, job_id: JobId, key: BlobKey, name: str, target: Path) -> None:
-        """Write the checked artifact to `target`, or raise the error of the last source."""
-        what = described(job_id, key, name)
-        failure: StokerError = BlobNotFound(f"{what} has no source")
-        for source in self._sources:
-            try:
-                await source(job_id, key, target)
-                await check_digest(target, key, what, self._off_loop)
-            except StokerError as error:
-                failure = error
-            else:
-                return
-        raise failure
-
-
-def _from_storage(storage: Storage) -> Fetch:
-    async def download(job_id: JobId, key: BlobKey, target: Path) -> None:
-        await storage.download(path_of(job_id, key), target)
-
-    return download
 
 
 def final_failure(

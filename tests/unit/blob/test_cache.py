@@ -17,7 +17,6 @@ from stoker.blob.transfer import inline
 from stoker.core.errors import (
     BlobNotFound,
     CorruptContent,
-    RecipientUnreachable,
     StartupFailed,
     StorageUnavailable,
     Unavailable,
@@ -34,19 +33,17 @@ HOUR = timedelta(hours=1).total_seconds()
 Body = Callable[[BlobCache], Coroutine[Any, Any, None]]
 
 
-class Master:
-    """A fake master, which serves artifacts that are missing in the storage."""
+class SlowStorage(MemoryStorage):
+    """Counts the downloads, each of which takes a second."""
 
-    def __init__(self, content: bytes | Exception) -> None:
-        self.content = content
-        self.asked = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.downloads = 0
 
-    async def __call__(self, _job_id: JobId, _key: BlobKey, target: Path) -> None:
-        self.asked += 1
+    async def download(self, path: str, target: Path) -> None:
+        self.downloads += 1
         await asyncio.sleep(1)
-        if isinstance(self.content, Exception):
-            raise self.content
-        target.write_bytes(self.content)
+        await super().download(path, target)
 
 
 class CacheHarness:
@@ -54,8 +51,7 @@ class CacheHarness:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.storage = MemoryStorage()
-        self.downloads = 0
+        self.storage = SlowStorage()
 
     def stored(self, content: bytes, job: JobId = JOB) -> BlobKey:
         key = BlobKey(hashlib.sha256(content).hexdigest())
@@ -65,15 +61,9 @@ class CacheHarness:
     def files(self) -> set[Path]:
         return {path for path in self.folder.rglob("*") if path.is_file()}
 
-    def run(
-        self, body: Body, *, fetch: Any = None, storage: bool = True, **options: Any
-    ) -> BlobCache:
+    def run(self, body: Body, **options: Any) -> BlobCache:
         cache = BlobCache(
-            self.folder,
-            BlobOptions(**options),
-            storage=self.storage if storage else None,
-            fetch=fetch,
-            off_loop=inline,
+            self.folder, BlobOptions(**options), storage=self.storage, off_loop=inline
         )
 
         async def main() -> None:
@@ -102,53 +92,42 @@ def test_an_artifact_is_fetched_once_from_the_storage(harness: CacheHarness) -> 
     harness.run(body)
 
 
-def test_an_artifact_missing_in_the_storage_is_fetched_from_the_master(
-    harness: CacheHarness,
-) -> None:
-    master = Master(b"content")
-    key = BlobKey(hashlib.sha256(b"content").hexdigest())
-
-    async def body(cache: BlobCache) -> None:
-        assert (await cache.get(JOB, key)).read_bytes() == b"content"
-
-    harness.run(body, fetch=master)
-    harness.run(body, fetch=master, storage=False)
-    assert master.asked == 2
-
-
-def test_instead_of_a_corrupt_copy_in_the_storage_the_masters_copy_is_used(
-    harness: CacheHarness,
-) -> None:
-    # BLOB-05
+def test_a_job_gets_no_artifact_of_another_job(harness: CacheHarness) -> None:
+    # BLOB-04
     key = harness.stored(b"content")
-    harness.storage.files[path_of(JOB, key)] = b"c0ntent"
 
     async def body(cache: BlobCache) -> None:
-        assert (await cache.get(JOB, key)).read_bytes() == b"content"
+        await cache.get(JOB, key)
+        with pytest.raises(BlobNotFound, match=r"of job b+"):
+            await cache.get(OTHER, key)
 
-    harness.run(body, fetch=Master(b"content"))
+    harness.run(body)
 
 
 @pytest.mark.parametrize(
-    ("failure", "raised"),
+    ("break_storage", "raised"),
     [
-        (BlobNotFound("not there"), BlobNotFound),
-        (RecipientUnreachable("nobody"), StorageUnavailable),
-        (b"other content", CorruptContent),
+        (lambda storage, path: storage.files.pop(path), BlobNotFound),
+        (lambda storage, _: storage.go_away(), StorageUnavailable),
+        (lambda storage, path: storage.files.update({path: b"c0ntent"}), CorruptContent),
     ],
+    ids=["missing", "storage-away", "corrupt"],
 )
 def test_after_the_last_retry_the_error_names_the_artifact(
-    harness: CacheHarness, failure: bytes | Exception, raised: type[Exception]
+    harness: CacheHarness,
+    break_storage: Callable[[MemoryStorage, str], object],
+    raised: type[Exception],
 ) -> None:
-    # BLOB-09
-    master = Master(failure)
+    # BLOB-05, BLOB-09
+    key = harness.stored(b"content")
+    break_storage(harness.storage, path_of(JOB, key))
 
     async def body(cache: BlobCache) -> None:
         with pytest.raises(raised, match=r"artifact lib.whl of job a+ .*in 6 tries"):
-            await cache.get(JOB, BlobKey("0" * 64), name="lib.whl")
+            await cache.get(JOB, key, name="lib.whl")
 
-    harness.run(body, fetch=master)
-    assert master.asked == 6
+    harness.run(body)
+    assert harness.storage.downloads == 6
 
 
 def test_a_passing_failure_is_retried(harness: CacheHarness) -> None:
@@ -176,8 +155,7 @@ def test_the_error_says_that_the_disk_is_full(harness: CacheHarness) -> None:
 
 def test_concurrent_requests_share_one_transfer(harness: CacheHarness) -> None:
     # BLOB-08
-    master = Master(b"content")
-    key = BlobKey(hashlib.sha256(b"content").hexdigest())
+    key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
         first = asyncio.create_task(cache.get(JOB, key))
@@ -188,20 +166,18 @@ def test_concurrent_requests_share_one_transfer(harness: CacheHarness) -> None:
         assert {path.read_bytes() for path in paths} == {b"content"}
         assert harness.files() == {paths[0]}
 
-    harness.run(body, fetch=master)
-    assert master.asked == 1
+    harness.run(body)
+    assert harness.storage.downloads == 1
 
 
 def test_concurrent_requests_share_one_failure(harness: CacheHarness) -> None:
-    master = Master(BlobNotFound("not there"))
-
     async def body(cache: BlobCache) -> None:
         asked = [cache.get(JOB, BlobKey("0" * 64)) for _ in range(10)]
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {BlobNotFound}
 
-    harness.run(body, fetch=master)
-    assert master.asked == 6
+    harness.run(body)
+    assert harness.storage.downloads == 6
 
 
 def test_a_damaged_local_copy_is_fetched_again(harness: CacheHarness) -> None:
@@ -261,7 +237,7 @@ def test_a_job_that_returns_within_the_interval_finds_its_files(harness: CacheHa
 
 def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(harness: CacheHarness) -> None:
     # BLOB-12
-    key = BlobKey(hashlib.sha256(b"content").hexdigest())
+    key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
         cache.register(JOB)
@@ -272,7 +248,7 @@ def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(harness: Cache
         await asyncio.sleep(HOUR + 1)
         assert not path.exists()
 
-    harness.run(body, fetch=Master(b"content"))
+    harness.run(body)
 
 
 def test_a_full_cache_evicts_the_least_recently_used_artifact(harness: CacheHarness) -> None:
@@ -307,7 +283,7 @@ def test_a_full_cache_never_evicts_an_artifact_of_a_running_job(harness: CacheHa
 
 def test_waiting_requests_fail_when_the_cache_closes(harness: CacheHarness) -> None:
     async def main() -> None:
-        cache = BlobCache(harness.folder, BlobOptions(), fetch=Master(b""), off_loop=inline)
+        cache = BlobCache(harness.folder, BlobOptions(), storage=harness.storage, off_loop=inline)
         async with cache:
             waiting = asyncio.create_task(cache.get(JOB, BlobKey("0" * 64)))
             await asyncio.sleep(0)
