@@ -9,7 +9,7 @@ from stoker.ha.coordinator import Check, Create, Op
 from stoker.ha.embedded.group_commit import GroupCommit
 
 
-class EmbeddedSession:
+class FakeSession:
     """Records the transactions that it is asked to commit."""
 
     def __init__(self) -> None:
@@ -24,17 +24,17 @@ class EmbeddedSession:
 
 
 def test_one_commit_includes_all_waiting_transactions() -> None:
-    machine = EmbeddedSession()
-    group = GroupCommit(machine.commit)
+    session = FakeSession()
+    group = GroupCommit(session.commit)
     waiting = [group.add([Create(key, b"")]) for key in "bcd"]
     assert [group.carry_out(each) for each in waiting] == [[0], [0], [0]]
-    assert machine.batches == [["b", "c", "d"]]
+    assert session.batches == [["b", "c", "d"]]
     assert group.carry_out(group.add([Create("e", b"")])) == [0]
-    assert machine.batches[1:] == [["e"]]
+    assert session.batches[1:] == [["e"]]
 
 
 def test_a_refused_transaction_does_not_affect_the_others() -> None:
-    group = GroupCommit(EmbeddedSession().commit)
+    group = GroupCommit(FakeSession().commit)
     refused, accepted = group.add([Create("a", b"")]), group.add([Create("b", b"")])
     assert group.carry_out(accepted) == [0]
     with pytest.raises(KeyExists):
@@ -42,27 +42,27 @@ def test_a_refused_transaction_does_not_affect_the_others() -> None:
 
 
 def test_a_failed_write_fails_all_transactions_of_the_group() -> None:
-    machine = EmbeddedSession()
-    machine.failure = ConnectionLost("the disk is gone")
-    group = GroupCommit(machine.commit)
+    session = FakeSession()
+    session.failure = ConnectionLost("the disk is gone")
+    group = GroupCommit(session.commit)
     for each in [group.add([Create("a", b"")]), group.add([Create("b", b"")])]:
         with pytest.raises(ConnectionLost):
             group.carry_out(each)
-    assert len(machine.batches) == 1
+    assert len(session.batches) == 1
 
 
 def test_a_transaction_cancelled_before_its_turn_is_never_committed() -> None:
-    machine = EmbeddedSession()
-    group = GroupCommit(machine.commit)
+    session = FakeSession()
+    group = GroupCommit(session.commit)
     withdrawn, other = group.add([Create("b", b"")]), group.add([Create("c", b"")])
     group.withdraw(withdrawn)
     group.carry_out(other)
-    assert machine.batches == [["c"]]
+    assert session.batches == [["c"]]
     group.withdraw(other)
 
 
 def test_keys_count_as_pending_until_their_transaction_has_an_outcome() -> None:
-    group = GroupCommit(EmbeddedSession().commit)
+    group = GroupCommit(FakeSession().commit)
     first, second = group.add([Create("b/c", b"")]), group.add([Create("d", b"")])
     assert group.may_change("b/c")
     assert group.may_change("b"), "a key below b may be created"
@@ -75,7 +75,7 @@ def test_keys_count_as_pending_until_their_transaction_has_an_outcome() -> None:
 
 
 def test_a_key_whose_version_is_only_checked_is_not_pending() -> None:
-    group = GroupCommit(EmbeddedSession().commit)
+    group = GroupCommit(FakeSession().commit)
     group.add([Check("epoch", 0), Create("b", b"")])
     assert not group.may_change("epoch")
 

@@ -200,8 +200,13 @@ async def whole_life_of_a_job(harness: Harness) -> None:
     await harness.results.mark_clean(JOB)
 
 
-STORES = ("attempts.", "job-graphs.", "job-results.", "outcomes.", "wishes.")
+STORES = ("attempts.", "cancellations.", "job-graphs.", "job-results.", "outcomes.")
 STORE_FAILPOINTS = sorted(name for name in FAILPOINTS if name.startswith(STORES))
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_every_store_has_failpoints_here(store: str):
+    assert any(name.startswith(store) for name in STORE_FAILPOINTS)
 
 
 @pytest.mark.parametrize("name", [n for n in STORE_FAILPOINTS if "pruning" not in n])

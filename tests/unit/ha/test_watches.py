@@ -28,19 +28,15 @@ def test_a_change_concerns_the_value_of_a_key_and_the_children_of_its_ancestors(
 def test_only_watches_that_saw_another_state_fire_and_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    has_fired: list[Watch] = []
-
-    def note(watch: Watch) -> None:
-        has_fired.append(watch)
-
-    monkeypatch.setattr(Watch, "fire", note)
+    fired: list[Watch] = []
+    monkeypatch.setattr(Watch, "fire", lambda watch: fired.append(watch))
     watches, kept = Watches(), [Watch() for _ in range(4)]
     watches.add(value("b"), OLD, kept[0])
     watches.add(value("a"), OLD, kept[1])
     watches.add(value("a"), NEW, kept[2])
     watches.add(value("b"), OLD, kept[3])
     watches.settle({value("a"): NEW, value("b"): NEW, value("nobody"): NEW})
-    assert has_fired == [kept[0], kept[1], kept[3]]
+    assert fired == [kept[0], kept[1], kept[3]]
 
 
 def test_a_watch_without_waiters_is_forgotten() -> None:
