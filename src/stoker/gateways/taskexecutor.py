@@ -109,7 +109,10 @@ class TaskExecutorGateway(Protocol):
     async def heartbeat_from_job_master(
         self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...]
     ) -> tuple[AttemptId, ...]:
-        """The job master names the slots that it holds here; returns the attempts."""
+        """The job master names its slots here; the task executor frees the job's other idle ones.
+
+        Returns the attempts of the job that the task executor has.
+        """
         ...
 
     async def read_attempt_log(

@@ -102,8 +102,8 @@ class Coordinator(Protocol):
     much longer than a session timeout.
 
     An *auto-renewing* coordinator opens a new session when one ends. It is SUSPENDED in between,
-    and LOST only when closed; its `session` changes. It is for users without ephemeral keys, which
-    would go with each session: it refuses to create them with InvalidInput.
+    and LOST only when closed; its `session` changes. It is for users that own no ephemeral keys,
+    because these are removed with each session: it refuses to create them with InvalidInput.
     """
 
     @property

@@ -72,7 +72,7 @@ class _Ended:
 class LeaderElection:
     """Takes part while a component wants to lead.
 
-    The caller owns `run` and each `run_while_leading`.
+    The caller runs `run`, and `run_while_leading` for each component, in tasks of its own.
     """
 
     def __init__(self, coordinator: Coordinator, *, process: ResourceId, ids: Ids) -> None:

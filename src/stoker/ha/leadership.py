@@ -1,4 +1,9 @@
-"""Leadership of one component: its token, its fenced writes, and its published address."""
+"""Leadership of one component: its token, its fenced writes, and its published address.
+
+Components of one process share a grant and with it an epoch, but each has a session id of its own.
+Every store of records at the coordinator is created for one leadership, so that none can write
+without the check of the epoch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

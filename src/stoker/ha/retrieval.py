@@ -31,7 +31,7 @@ class _Observation:
 
 
 class LeaderRetrieval:
-    """Follows one component. The caller owns `run`; everything else may have many users."""
+    """Follows one component while its owner runs `run`; many users may wait for the leader."""
 
     def __init__(self, coordinator: Coordinator, component: str) -> None:
         self.component = component

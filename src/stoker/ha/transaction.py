@@ -1,8 +1,8 @@
 """What a transaction does to a set of records.
 
 Pure, and shared by the drivers that keep the records themselves (memory and embedded), so that
-they agree on every condition, version and refusal. The ZooKeeper driver checks the places of new
-keys by it.
+they agree on every condition, version and refusal. The ZooKeeper driver uses it to check that no
+key is above or below another one.
 """
 
 from collections.abc import Iterable, Sequence

@@ -167,6 +167,7 @@ def _make_server(frame_limit: int) -> Any:
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", message_limit(frame_limit)),
             ("grpc.max_send_message_length", -1),
+            # Heartbeats find silent peers, so gRPC need not ping them.
             ("grpc.keepalive_time_ms", 2**31 - 1),
         ]
     )

@@ -29,7 +29,11 @@ def test_only_watches_that_saw_another_state_fire_and_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fired: list[Watch] = []
-    monkeypatch.setattr(Watch, "fire", lambda watch: fired.append(watch))
+
+    def note(watch: Watch) -> None:
+        fired.append(watch)
+
+    monkeypatch.setattr(Watch, "fire", note)
     watches, kept = Watches(), [Watch() for _ in range(4)]
     watches.add(value("b"), OLD, kept[0])
     watches.add(value("a"), OLD, kept[1])

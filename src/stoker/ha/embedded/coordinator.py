@@ -1,9 +1,13 @@
 """The coordinator of one machine: SQLite for the records, file locks for liveness.
 
-A process that dies is noticed within two polls by those who watch its keys. A process that is
-frozen keeps its lock, and so its session: the person who runs the machine has to notice that. The
-directory must be on a local disk, because locks and shared memory are not reliable on network file
-systems.
+The kernel drops the lock of a process that dies, and whoever watches a key of that process notices
+it within two polls. A process that is frozen keeps its lock, and so its session: the person who
+runs the machine has to notice that. The directory must be on a local disk, because locks and shared
+memory are not reliable on network file systems.
+
+Records are read on the event loop if that is quick (`inline_reader`). Everything else, and every
+write, happens in the one thread of the session (`session`), where writes that wait become durable
+together (`group_commit`).
 """
 
 import asyncio
@@ -55,6 +59,7 @@ class EmbeddedCoordinator:
         self._poll_is_due = False
         self._observer: asyncio.Task[None] | None = None
         self._blind = False
+        """The last pass of the observer failed; only the first failure in a row is logged."""
         self._closed = False
         self._contact_until = -math.inf
 

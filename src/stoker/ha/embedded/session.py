@@ -1,4 +1,8 @@
-"""The blocking side of a session, which runs in its thread: records and session files together."""
+"""The blocking side of a session, which runs in its thread: records and session files together.
+
+Nobody may see an ephemeral key of a session that has died. Its process cannot remove the key any
+more, so whoever meets the key first removes all keys of that session, and then reads again.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -18,7 +22,7 @@ T = TypeVar("T")
 
 
 class EmbeddedSession:
-    """One session on the shared directory. It removes every key of a dead session that it meets."""
+    """One session on the shared directory."""
 
     def __init__(self, directory: Path, session: str) -> None:
         self.session = session

@@ -1,4 +1,8 @@
-"""Replacements of jobs by other versions; every leader continues those that are not finished."""
+"""Replacements of jobs by other versions: the plan and the phase that each has reached.
+
+A replacement may outlive the leader that began it. Each phase is recorded before anything is done
+for it, so that the next leader can continue from the phase on record.
+"""
 
 import logging
 
@@ -37,7 +41,7 @@ class ReplacementStore:
         self._storage = storage
 
     async def create(self, plan: Replacement, graph: JobGraph | None) -> None:
-        """Write the new version's graph, then the record; KeyExists when there is one."""
+        """Write the new version's graph, then the record; KeyExists if there is a record."""
         if graph is not None and plan.pointer is not None:
             failpoint("replacements.before-content")
             await self._storage.write(plan.pointer, encode(graph))

@@ -1,4 +1,8 @@
-"""Folder nodes: created before a key needs them, removed after the last key below them."""
+"""Folder nodes: created before a key needs them, removed after the last key below them.
+
+The coordinator contract knows no folders, but ZooKeeper creates a node only below an existing one,
+and would let a key have keys below it. This module makes up for both differences.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -49,7 +53,8 @@ class Folders:
         """
         if not any(isinstance(op, Create) for op in ops):
             return
-        # Check first what changes which keys exist: that is cheap, and a place is rarely wrong.
+        # First consider only the operations that create and delete: that is cheap, and a place is
+        # rarely wrong.
         changes = [op for op in ops if isinstance(op, Create | Delete)]
         try:
             _check_places(changes, await self._take_snapshot(changes))

@@ -38,12 +38,14 @@ LONGEST_RECONNECT_SECONDS: Final = 1.0
 PATIENCE: Final = 2 / 3
 """Fraction of the session timeout to wait for an answer."""
 _NEWS_SECONDS: Final = 1.0
+"""How long to wait after a failure until kazoo reports the state of the connection."""
 _END_SECONDS: Final = 2.0
 """How long a server may take to confirm the end of a session."""
 
 Submit = Callable[[Any], Any]
 """Makes one of the `*_async` calls of a KazooClient."""
 TellState = Callable[[ConnectionState], None]
+"""Reports each change of the state of the session."""
 TellEvent = Callable[[str], None]
 """Reports the path of a watched node that has changed."""
 
