@@ -11,13 +11,7 @@ from typing import Self
 
 from stoker.blob.keys import blob_key, described, folder_of, path_of
 from stoker.blob.options import BlobOptions
-from stoker.blob.transfer import (
-    OffLoop,
-    make_empty_folder,
-    received,
-    remove_files_below,
-    too_large,
-)
+from stoker.blob.transfer import OffLoop, make_empty_folder, received, remove_files_below, too_large
 from stoker.core.errors import CorruptContent, StartupFailed
 from stoker.core.ids import BlobKey, JobId
 from stoker.storage.contract import Storage

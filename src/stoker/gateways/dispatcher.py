@@ -8,16 +8,10 @@ savepoint is the exception: only the leader that began it knows of it.)
 from typing import Protocol
 
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
-from stoker.core.graph import (
-    JobGraph,
-)
+from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
-from stoker.core.results import (
-    JobDetails,
-    JobResult,
-    JobSummary,
-)
+from stoker.core.results import JobDetails, JobResult, JobSummary
 from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.values import Millis, Value
 from stoker.gateways.attempt_logs import LogPiece, LogStream

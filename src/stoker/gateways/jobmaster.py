@@ -3,10 +3,7 @@
 from typing import Protocol
 
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId, ResourceId
-from stoker.core.results import (
-    AttemptOutcome,
-    Progress,
-)
+from stoker.core.results import AttemptOutcome, Progress
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis, Value
 from stoker.gateways.resourcemanager import Declined

@@ -2,9 +2,7 @@
 
 from typing import Protocol
 
-from stoker.core.graph import (
-    ResourceProfile,
-)
+from stoker.core.graph import ResourceProfile
 from stoker.core.ids import AllocationId, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.values import FencingToken, Value

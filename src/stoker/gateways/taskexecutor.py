@@ -2,9 +2,7 @@
 
 from typing import Protocol
 
-from stoker.core.graph import (
-    JobGraph,
-)
+from stoker.core.graph import JobGraph
 from stoker.core.ids import AllocationId, AttemptId, JobId, RegionId
 from stoker.core.values import FencingToken, Value
 from stoker.gateways.attempt_logs import LogPiece, LogStream

@@ -7,13 +7,7 @@ Whoever leads carries them out, also after a fail-over. The stored names (`wishe
 import logging
 from enum import StrEnum
 
-from stoker.core.errors import (
-    CorruptContent,
-    JobNotFound,
-    KeyExists,
-    NoSuchKey,
-    VersionMismatch,
-)
+from stoker.core.errors import CorruptContent, JobNotFound, KeyExists, NoSuchKey, VersionMismatch
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, JobId, is_hex_id
 from stoker.core.values import Millis

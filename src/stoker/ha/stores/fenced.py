@@ -2,12 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from stoker.core.errors import (
-    ConnectionLost,
-    CoordinatorUnavailable,
-    SessionExpired,
-    Unavailable,
-)
+from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, SessionExpired, Unavailable
 from stoker.ha.coordinator import ConnectionState, Coordinator, Op, Versioned
 from stoker.ha.leadership import Leadership
 

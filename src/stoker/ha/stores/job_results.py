@@ -21,11 +21,7 @@ from stoker.core.errors import (
 )
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, JobId, is_hex_id
-from stoker.core.results import (
-    Failure,
-    JobDetails,
-    JobResult,
-)
+from stoker.core.results import Failure, JobDetails, JobResult
 from stoker.core.values import Millis, decode_value
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Op, Put
