@@ -1,7 +1,9 @@
 """The embedded coordinator: its behaviour beyond the contract of all coordinators."""
 
 import asyncio
+import errno
 import fcntl
+import os
 import sqlite3
 import threading
 from pathlib import Path
@@ -284,6 +286,20 @@ def test_the_file_of_a_dead_session_is_removed(tmp_path: Path):
     assert liveness.dead() == ["dead"]
     liveness.forget("dead")
     assert liveness.dead() == []
+
+
+def test_a_directory_without_locks_leaves_no_open_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    open_before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(CoordinatorUnavailable, match="No locks available"):
+        SessionFiles(tmp_path).begin("s")
+    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert not any(tmp_path.iterdir())
 
 
 def test_child_processes_do_not_inherit_the_session_lock(tmp_path: Path):

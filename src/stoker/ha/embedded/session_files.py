@@ -38,11 +38,16 @@ class SessionFiles:
         while True:
             with _translated(path):
                 descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
             held = HeldSession(path, descriptor)
-            if held.is_valid():
-                return held
-            # Another process removed the file before it was locked, as that of a dead session.
+            try:
+                with _translated(path):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if held.is_valid():
+                    return held
+            except CoordinatorUnavailable:
+                held.end()
+                raise
+            # The file was not locked yet, and another process removed it as that of a dead session.
             held.end()
 
     def is_alive(self, session: str) -> bool:
