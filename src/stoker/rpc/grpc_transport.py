@@ -5,6 +5,7 @@ import contextvars
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -15,7 +16,7 @@ from stoker.core.ids import Ids
 from stoker.core.ports import parse_ports
 from stoker.rpc.conversation import ConversationServer, give_up, message_limit
 from stoker.rpc.grpc_peers import GrpcPeers
-from stoker.rpc.host import EndpointHost, Respond
+from stoker.rpc.host import EndpointHost, Respond, settle
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.proxy import Caller
 from stoker.rpc.service import PROTOCOL_VERSION, Endpoint
@@ -94,7 +95,7 @@ class GrpcRpcService(Caller):
             timer.cancel()
 
     def _arrive(self, frame: bytes, answer: asyncio.Future[bytes]) -> None:
-        self._host.receive(frame, lambda reply: None if answer.done() else answer.set_result(reply))
+        self._host.receive(frame, partial(settle, answer))
 
     async def wait_until_gone(self, address: str) -> None:
         service, name = split_address(address)
@@ -128,12 +129,7 @@ class _RpcHandlers:
     async def call(self, frame: bytes, _context: Any) -> bytes:
         """Answer a frame that is too large for the stream that the others share."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-        def respond(reply: bytes) -> None:
-            if not answer.done():
-                answer.set_result(reply)
-
-        self._receive(frame, respond)
+        self._receive(frame, partial(settle, answer))
         return await answer
 
     async def hold(self, frame: bytes, _context: Any) -> AsyncIterator[bytes]:

@@ -257,7 +257,7 @@ class EndpointHost:
         if inspect.iscoroutine(result):
             return loop.create_task(result, name=f"{call.endpoint}.{call.method}")
         if inspect.isawaitable(result):
-            return loop.create_task(_settle(result), name=f"{call.endpoint}.{call.method}")
+            return loop.create_task(_wait_for(result), name=f"{call.endpoint}.{call.method}")
         return result
 
     def _end_call(self, hosted: HostedEndpoint, task: asyncio.Task[Any], what: str) -> None:
@@ -271,5 +271,11 @@ class EndpointHost:
             respond(encode_error(error, self._frame_limit))
 
 
-async def _settle(result: Awaitable[Any]) -> Any:
+async def _wait_for(result: Awaitable[Any]) -> Any:
     return await result
+
+
+def settle(answer: asyncio.Future[bytes], reply: bytes) -> None:
+    """Give the caller its reply, unless it has given up."""
+    if not answer.done():
+        answer.set_result(reply)

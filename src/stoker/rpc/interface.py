@@ -69,13 +69,9 @@ def _read_method(gateway: type, name: str, function: Callable[..., Any]) -> Meth
     )
 
 
+@functools.cache
 def read_interface(gateway: type) -> Interface:
     """Read a gateway class; TypeError, naming the method, if it cannot be a gateway."""
-    return _read_once(gateway)
-
-
-@functools.cache
-def _read_once(gateway: type) -> Interface:
     protocols = [
         parent
         for parent in gateway.__mro__

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from stoker.aio.latest import Latest
 from stoker.core.errors import RecipientUnreachable
-from stoker.rpc.host import EndpointHost
+from stoker.rpc.host import EndpointHost, settle
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.proxy import Caller
 from stoker.rpc.service import PROTOCOL_VERSION, Endpoint
@@ -145,7 +145,7 @@ class MemoryRpcService(Caller):
         """Deliver the frame, but not to a service that was restarted meanwhile."""
 
         def respond(reply: bytes) -> None:
-            self._network.send(peer_name, self.name, lambda: _resolve(answer, reply))
+            self._network.send(peer_name, self.name, lambda: settle(answer, reply))
 
         if peer is None or peer.is_closed:
             self._network.send(peer_name, self.name, lambda: _refuse(answer, f"mem://{peer_name}"))
@@ -178,11 +178,6 @@ class MemoryRpcService(Caller):
             await self.host.close()
         finally:
             self._network.remove(self)
-
-
-def _resolve(answer: asyncio.Future[bytes], reply: bytes) -> None:
-    if not answer.done():
-        answer.set_result(reply)
 
 
 def _refuse(answer: asyncio.Future[bytes], whom: str) -> None:
