@@ -1,58 +1,34 @@
 """The contract of ReplacementStore, run on every coordinator and storage."""
 
-import random
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from builders import build_graph, build_streaming_vertices
+from contract.backends import KINDS, Backend, open_backend
 from stoker.core.errors import CorruptContent, KeyExists, LeadershipLost
 from stoker.core.graph import JobGraph
-from stoker.core.ids import Ids, JobId
+from stoker.core.ids import JobId
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.ha import keys
-from stoker.ha.coordinator import Coordinator, Create
-from stoker.ha.memory import MemoryCoordination
-from stoker.ha.open import open_coordinator
+from stoker.ha.coordinator import Create
 from stoker.ha.stores.replacements import ReplacementStore, graph_path
-from stoker.storage.contract import Storage
-from stoker.storage.memory import MemoryStorage
-from stoker.storage.open import open_storage
 from stoker.testing.leadership import seize_leadership
 
 OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
 
 
-@dataclass
-class Backend:
-    coordinator: Coordinator
-    storage: Storage
-    ids: Ids
-
-    async def store(self) -> ReplacementStore:
-        """The store of a leader that was just elected."""
-        return ReplacementStore(
-            await seize_leadership(self.coordinator, ids=self.ids), self.storage
-        )
-
-
-@pytest.fixture(params=["memory", "embedded", "zookeeper"])
+@pytest.fixture(params=KINDS)
 async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
-    ids = Ids(random.Random(3))
-    if request.param == "memory":
-        coordinator: Coordinator = MemoryCoordination().session()
-        storage: Storage = MemoryStorage()
-    else:
-        url = f"embedded://{tmp_path}/coordinator"
-        if request.param == "zookeeper":
-            url = request.getfixturevalue("zookeeper_url")
-        coordinator = await open_coordinator(url, ids=ids)
-        storage = open_storage(str(tmp_path / "storage"))
-    yield Backend(coordinator, storage, ids)
-    await coordinator.close()
+    async with open_backend(request, tmp_path) as backend:
+        yield backend
+
+
+async def store_of_next_leader(backend: Backend) -> ReplacementStore:
+    leadership = await seize_leadership(backend.coordinator, ids=backend.ids)
+    return ReplacementStore(leadership, backend.storage)
 
 
 def plan(trigger_id: str = "d" * 32) -> Replacement:
@@ -76,14 +52,14 @@ def graph() -> JobGraph:
 
 
 async def test_a_replacement_is_stored_with_its_graph_until_it_is_removed(backend: Backend):
-    store = await backend.store()
+    store = await store_of_next_leader(backend)
     await store.create(plan(), graph())
     with pytest.raises(KeyExists):
         await store.create(msgspec.structs.replace(plan(), order="1"), graph())
     following = msgspec.structs.replace(plan(), phase=ReplacementPhase.STARTING, savepoint="/s")
     await store.put(following)
     await store.create(plan("e" * 32), None)
-    later = await backend.store()
+    later = await store_of_next_leader(backend)
     assert sorted(await later.all(), key=lambda each: each.trigger_id) == [
         following,
         plan("e" * 32),
@@ -97,18 +73,18 @@ async def test_a_replacement_is_stored_with_its_graph_until_it_is_removed(backen
 
 
 async def test_a_previous_leader_neither_begins_nor_continues_a_replacement(backend: Backend):
-    former = await backend.store()
+    former = await store_of_next_leader(backend)
     await former.create(plan(), graph())
-    await backend.store()
+    await store_of_next_leader(backend)
     with pytest.raises(LeadershipLost):
         await former.put(msgspec.structs.replace(plan(), phase=ReplacementPhase.STARTING))
     with pytest.raises(LeadershipLost):
         await former.create(plan("e" * 32), None)
-    assert await (await backend.store()).all() == [plan()]
+    assert await (await store_of_next_leader(backend)).all() == [plan()]
 
 
 async def test_an_unreadable_replacement_record_harms_no_other(backend: Backend):
-    store = await backend.store()
+    store = await store_of_next_leader(backend)
     await store.create(plan(), graph())
     await backend.coordinator.commit([Create(keys.replacement(OLD, "f" * 32), b"{")])
     assert await store.all() == [plan()]

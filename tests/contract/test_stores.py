@@ -4,7 +4,6 @@ Flink locks the entries that a leader uses. Stoker uses epochs instead: only the
 newest epoch changes an entry, so no lock has to be released (STORE-05, STORE-06, STORE-12).
 """
 
-import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +13,7 @@ import msgspec
 import pytest
 
 from builders import build_details, build_graph
+from contract.backends import KINDS, open_backend
 from stoker.core.errors import JobNotFound, KeyExists, LeadershipLost, NotFound
 from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
@@ -22,8 +22,6 @@ from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.ha import keys
 from stoker.ha.coordinator import Coordinator, Create, Put, Versioned, Watch
 from stoker.ha.leadership import Leadership
-from stoker.ha.memory import MemoryCoordination
-from stoker.ha.open import open_coordinator
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.cancellations import CancellationStore, JobRequest
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, JobGraphStore, Stored, StoredJob
@@ -31,8 +29,6 @@ from stoker.ha.stores.job_results import JobResultStore, ResultRecord, Unreadabl
 from stoker.ha.stores.shutdowns import ShutdownStage, ShutdownStore
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.storage.contract import Storage
-from stoker.storage.memory import MemoryStorage
-from stoker.storage.open import open_storage
 from stoker.testing.leadership import seize_leadership
 
 
@@ -68,21 +64,11 @@ class Stores:
         return OutcomeStore(self.storage)
 
 
-@pytest.fixture(params=["memory", "embedded", "zookeeper"])
+@pytest.fixture(params=KINDS)
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    ids = Ids(random.Random(3))
-    if request.param == "memory":
-        coordinator: Coordinator = MemoryCoordination().session()
-        storage: Storage = MemoryStorage()
-    else:
-        url = f"embedded://{tmp_path}/coordinator"
-        if request.param == "zookeeper":
-            url = request.getfixturevalue("zookeeper_url")
-        coordinator = await open_coordinator(url, ids=ids)
-        storage = open_storage(str(tmp_path / "storage"))
-    leadership = await seize_leadership(coordinator, ids=ids)
-    yield Stores(coordinator, storage, leadership, ids)
-    await coordinator.close()
+    async with open_backend(request, tmp_path) as backend:
+        leadership = await seize_leadership(backend.coordinator, ids=backend.ids)
+        yield Stores(backend.coordinator, backend.storage, leadership, backend.ids)
 
 
 def orders_graph(ids: Ids, name: str = "orders", key: str | None = None) -> JobGraph:
