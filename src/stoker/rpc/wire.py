@@ -263,7 +263,11 @@ def encode_error(error: BaseException, limit: int) -> bytes:
 
 def decode_reply(frame: bytes, result: Any, what: str) -> Any:
     """Return the result of the call, or raise its error."""
-    match _replies.decode(frame):
+    try:
+        reply = _replies.decode(frame)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteError(f"the answer of {what} cannot be understood: {error}") from error
+    match reply:
         case Raised(failure=failure):
             raise restore(failure)
         case Returned(value=value):

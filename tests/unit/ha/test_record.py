@@ -1,4 +1,4 @@
-"""A record with any kind of damage is either read correctly or reported as damaged."""
+"""A record with any kind of damage is read or reported as damaged; no other error escapes."""
 
 from contextlib import suppress
 

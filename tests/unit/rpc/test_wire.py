@@ -1,5 +1,6 @@
 from typing import Protocol
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +85,12 @@ def test_the_error_for_a_value_of_a_wrong_type_names_it():
         decode_reply(encode_result("text", "draw", LIMIT), DRAW.result, "draw")
     with pytest.raises(TypeError, match="the result of draw cannot be sent"):
         decode_reply(encode_result(object(), "draw", LIMIT), DRAW.result, "draw")
+
+
+@pytest.mark.parametrize("reply", [b"", b"\xc1", msgspec.msgpack.encode({"type": "later"})])
+def test_a_reply_that_is_no_reply_is_a_remote_error(reply):
+    with pytest.raises(RemoteError, match="the answer of draw cannot be understood"):
+        decode_reply(reply, DRAW.result, "draw")
 
 
 def test_an_error_that_cannot_be_sent_arrives_as_its_summary():
