@@ -70,8 +70,8 @@ def make_empty_folder(folder: Path) -> None:
 
 
 def remove_files_below(folder: Path) -> None:
-    """Remove what can be removed: the thread of a cancelled transfer may still be writing."""
-    for child in folder.iterdir():
+    """Remove what is there: the thread of a cancelled transfer may still be writing."""
+    for child in folder.iterdir() if folder.is_dir() else ():
         if child.is_dir():
             shutil.rmtree(child, ignore_errors=True)
         else:

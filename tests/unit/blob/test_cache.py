@@ -295,6 +295,15 @@ def test_waiting_requests_fail_when_the_cache_closes(harness: CacheHarness) -> N
     run_virtual(main())
 
 
+def test_a_folder_that_somebody_removed_does_not_keep_the_cache_from_closing(
+    harness: CacheHarness,
+) -> None:
+    async def body(_cache: BlobCache) -> None:
+        harness.folder.rmdir()
+
+    harness.run(body)
+
+
 def test_an_unusable_folder_stops_the_start_with_a_clear_error(tmp_path: Path) -> None:
     # X-BLOB-06
     (tmp_path / "file").write_bytes(b"")
