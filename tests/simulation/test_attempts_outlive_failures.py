@@ -88,7 +88,7 @@ def test_work_ends_without_the_coordinator_unless_every_master_confirms(
 
 @pytest.mark.parametrize("deaths", [10])
 def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) -> None:
-    """Shows FAULT-02."""
+    """Each new leader adopts the one attempt of the stream (FAULT-02)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -149,7 +149,7 @@ def test_attempts_keep_running_while_their_job_is_in_quarantine(tmp_path: Path) 
 
 
 def test_attempts_keep_running_while_a_new_leader_waits_for_the_storage(tmp_path: Path) -> None:
-    """Shows FAULT-04."""
+    """Leaders vouch for the attempts of jobs that they cannot read yet (FAULT-04)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))

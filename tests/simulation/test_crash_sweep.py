@@ -50,7 +50,10 @@ async def restart_later(cluster: SimulatedCluster, killer: ProcessKiller) -> Non
 @pytest.mark.parametrize("hit", [1, 2])
 @pytest.mark.parametrize("name", PASSED)
 def test_a_death_at_any_failpoint_loses_nothing(tmp_path: Path, name: str, hit: int) -> None:
-    """Design invariants 1 to 6; RUN-17, CLEAN-13"""
+    """The dead process is restarted, and every job still ends (design invariants 1 to 6).
+
+    Nothing of an ended job is left either (RUN-17, CLEAN-13).
+    """
     deaths: list[str] = []
 
     async def scenario(cluster: SimulatedCluster) -> None:

@@ -161,7 +161,10 @@ class FaultInjector:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
-    """Shows FAULT-01, FAULT-02, FAULT-03, FAULT-06 and FAULT-10."""
+    """Afterwards the cluster serves, and every job has ended once.
+
+    (FAULT-01, FAULT-02, FAULT-03, FAULT-06, FAULT-10)
+    """
 
     async def scenario(cluster: SimulatedCluster) -> None:
         endless: list[JobId] = []

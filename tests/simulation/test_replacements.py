@@ -93,7 +93,7 @@ async def cancel_and_wait(cluster: SimulatedCluster, job_id: JobId) -> None:
 
 
 def test_a_good_version_replaces_the_old_one(tmp_path: Path):
-    """Shows DISP-28."""
+    """A repeated request is the same operation, another one is a conflict (DISP-28)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
@@ -265,7 +265,7 @@ DEATHS = [
 def test_the_next_leader_continues_a_replacement_from_every_failpoint(
     tmp_path: Path, kind: str, name: str, hit: int
 ):
-    """Shows STORE-09 and DISP-27."""
+    """Each phase is on record before it begins (STORE-09, DISP-27)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
@@ -288,7 +288,7 @@ def test_the_next_leader_continues_a_replacement_from_every_failpoint(
 
 @pytest.mark.parametrize("name", ["replacements.before-division", "replacements.after-division"])
 def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path: Path, name: str):
-    """Shows FAULT-11 and STORE-09."""
+    """The new version has its new number of partitions (FAULT-11, STORE-09)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         made: list[str] = []

@@ -213,7 +213,7 @@ def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
 def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails_with_the_reason(
     tmp_path: Path,
 ) -> None:
-    """Shows DISP-06 and REST-17."""
+    """The first message asks to try again, the second one names the option (DISP-06, REST-17)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
