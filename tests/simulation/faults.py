@@ -1,8 +1,13 @@
-"""Deaths of leaders, and of processes at failpoints."""
+"""Deaths of leaders, deaths of processes at failpoints, and files that may not be read."""
 
 import asyncio
+import errno
+
+import pytest
 
 from stoker.aio.latest import Latest
+from stoker.storage.contract import storage_unavailable
+from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import Process, SimulatedCluster
 from stoker.testing.virtual_time import running_process
 
@@ -26,6 +31,21 @@ async def fail_over(cluster: SimulatedCluster) -> None:
     leader = await kill_leader(cluster)
     await asyncio.sleep(10)
     cluster.start(leader)
+
+
+def deny_reads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The returned set of paths is empty; reading a path that is added to it is not permitted."""
+    denied: set[str] = set()
+    read = MemoryStorage.read
+
+    async def read_unless_denied(storage: MemoryStorage, path: str) -> bytes:
+        if path in denied:
+            error = PermissionError(errno.EACCES, "Permission denied")
+            raise storage_unavailable("read", path, error)
+        return await read(storage, path)
+
+    monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
+    return denied
 
 
 class ProcessKiller:

@@ -17,6 +17,7 @@ from stoker.aio.latest import Latest
 from stoker.core.errors import StokerError
 from stoker.core.failpoints import FAILPOINTS, armed
 from stoker.core.states import JobStatus
+from stoker.ha import keys
 from stoker.ha.coordinator import Op
 from stoker.testing.process_view import ProcessCoordinator
 from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
@@ -123,13 +124,14 @@ def test_a_leader_that_was_frozen_for_less_than_its_session_keeps_leading(tmp_pa
     async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
-        leader = leader_of(cluster)
+        leader, grant = leader_of(cluster), cluster.coordination.tree().get(keys.EPOCH)
         for _ in range(5):
             cluster.freeze(leader)
             await asyncio.sleep(SESSION_TIMEOUT / 2)
             cluster.thaw(leader)
             await asyncio.sleep(5)
         assert cluster.leader() == leader
+        assert cluster.coordination.tree().get(keys.EPOCH) == grant, "nobody was elected meanwhile"
         await cluster.cancel(endless)
         assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
 

@@ -1,44 +1,25 @@
-"""Six kinds of damaged jobs at once, beside twenty good jobs (RUN-12).
+"""Seven kinds of damaged jobs at once, beside twenty good jobs (RUN-12).
 
 Invariant under attack: jobs that cannot be loaded do not keep a leader from recovering the others.
 """
 
 import asyncio
-import errno
 import hashlib
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from simulation.faults import kill_leader
+from simulation.faults import deny_reads, kill_leader
 from simulation.scenarios import FOREVER, graph_path, job, simulate
 from stoker.blob.keys import folder_of
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph
 from stoker.core.states import JobStatus
-from stoker.storage.contract import storage_unavailable
-from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 FILE = b"print('hello')"
 HUGE = b"[" * (64 * 1024 * 1024)
 EXECUTORS = 5
-
-
-class Permissions:
-    """A storage in which some files may not be read."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.denied: set[str] = set()
-        read = MemoryStorage.read
-
-        async def read_unless_denied(storage: MemoryStorage, path: str) -> bytes:
-            if path in self.denied:
-                error = PermissionError(errno.EACCES, "Permission denied")
-                raise storage_unavailable("read", path, error)
-            return await read(storage, path)
-
-        monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
 
 
 def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str]:
@@ -53,14 +34,14 @@ def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str
 def test_twenty_jobs_recover_beside_every_kind_of_damaged_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The damage: corrupt bytes, one damaged byte in a text, deleted content, a huge graph, denied
-    permission, and a missing file.
+    """The damage: corrupt bytes, one damaged byte in a text, deleted content, a huge graph, the
+    graph of another job, denied permission, and a missing file.
     """
-    permissions = Permissions(monkeypatch)
+    denied = deny_reads(monkeypatch)
 
     async def scenario(cluster: SimulatedCluster) -> None:
         good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
-        bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(5)]
+        bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(6)]
         graph, file = with_file(cluster, job(cluster))
         without_file = await cluster.submit(graph)
         await asyncio.sleep(1)
@@ -68,9 +49,10 @@ def test_twenty_jobs_recover_beside_every_kind_of_damaged_job(
         files[graph_path(cluster, bad[0])] = b"\x00 not a graph"
         del files[graph_path(cluster, bad[1])]
         files[graph_path(cluster, bad[2])] = HUGE
-        permissions.denied.add(graph_path(cluster, bad[3]))
+        denied.add(graph_path(cluster, bad[3]))
         damaged = graph_path(cluster, bad[4])
         files[damaged] = files[damaged].replace(b"simulated", b"simu\xffated")
+        files[graph_path(cluster, bad[5])] = files[graph_path(cluster, good[0])]
         del files[file]
         await kill_leader(cluster)
         for each in good:
@@ -78,7 +60,7 @@ def test_twenty_jobs_recover_beside_every_kind_of_damaged_job(
         assert await cluster.wait_for_end(without_file) is JobStatus.FAILED
         shown = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
         assert {each.job_id for each in shown} == set(bad)
-        permissions.denied.clear()
+        denied.clear()
         for each in bad:
             await cluster.ask(lambda dispatcher, id=each: dispatcher.drop_quarantined(id))
             assert await cluster.wait_for_end(each) is JobStatus.FAILED

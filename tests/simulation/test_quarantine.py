@@ -10,18 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from simulation.faults import fail_over
-from simulation.scenarios import FOREVER, MANY_RESTARTS, graph_path, job, simulate
+from simulation.faults import deny_reads, fail_over
+from simulation.scenarios import FOREVER, MANY_RESTARTS, dispatcher_of, graph_path, job, simulate
 from stoker.core.errors import ConnectionLost, DuplicateJob, JobQuarantined, NotFound
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
 from stoker.core.states import JobStatus
-from stoker.gateways.dispatcher import DispatcherGateway, QuarantinedJob
+from stoker.gateways.dispatcher import QuarantinedJob
 from stoker.ha import keys
 from stoker.ha.coordinator import Put
 from stoker.ha.stores.job_results import JobResultStore
-from stoker.storage.contract import storage_unavailable
-from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 BAD = b"\x00 not a graph"
@@ -137,22 +135,22 @@ def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = JobResultStore.create_dirty
-    lost: list[JobId] = []
+    is_lost = False
 
     async def create_and_lose_the_answer(self: JobResultStore, *args: object) -> None:
+        nonlocal is_lost
         await create(self, *args)  # type: ignore[arg-type]
-        if not lost:
-            lost.append(JobId(""))
+        if not is_lost:
+            is_lost = True
             raise ConnectionLost("the answer was lost")
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster)
         attempts = len(cluster.history.attempts)
         monkeypatch.setattr(JobResultStore, "create_dirty", create_and_lose_the_answer)
-        leader = await cluster._dispatcher.wait_for_leader()
-        gateway = await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+        dispatcher = await dispatcher_of(cluster)
         with pytest.raises(ConnectionLost):
-            await gateway.drop_quarantined(bad)
+            await dispatcher.drop_quarantined(bad)
         cluster.storage.files[graph_path(cluster, bad)] = kept
         await asyncio.sleep(31)
         assert await cluster.wait_for_end(bad) is JobStatus.FAILED
@@ -215,42 +213,11 @@ def test_only_a_job_in_quarantine_can_be_retried_or_dropped(tmp_path: Path) -> N
     simulate(tmp_path, scenario)
 
 
-def test_twenty_jobs_recover_beside_damaged_jobs(tmp_path: Path) -> None:
-    """The damaged jobs have corrupt bytes, no content, or the graph of another job."""
-
-    async def scenario(cluster: SimulatedCluster) -> None:
-        good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
-        bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(3)]
-        await asyncio.sleep(1)
-        files = cluster.storage.files
-        files[graph_path(cluster, bad[0])] = BAD
-        del files[graph_path(cluster, bad[1])]
-        files[graph_path(cluster, bad[2])] = files[graph_path(cluster, good[0])]
-        await fail_over(cluster)
-        assert {shown.job_id for shown in await quarantined(cluster)} == set(bad)
-        for each in good:
-            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
-        for each in bad:
-            await cluster.ask(lambda dispatcher, id=each: dispatcher.drop_quarantined(id))
-            assert await cluster.wait_for_end(each) is JobStatus.FAILED
-
-    simulate(tmp_path, scenario, executors=5)
-
-
 def test_the_only_job_goes_to_quarantine_when_its_file_may_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One file that may not be read must not keep a leader from serving."""
-    denied: set[str] = set()
-    read = MemoryStorage.read
-
-    async def read_unless_denied(self: MemoryStorage, path: str) -> bytes:
-        if path in denied:
-            error = PermissionError(errno.EACCES, "Permission denied")
-            raise storage_unavailable("read", path, error)
-        return await read(self, path)
-
-    monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
+    denied = deny_reads(monkeypatch)
 
     async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=90))

@@ -254,6 +254,7 @@ def test_a_job_of_low_priority_is_not_starved_by_a_flood_of_more_important_jobs(
         flooding = asyncio.create_task(flood())
         try:
             assert await cluster.wait_for_end(low, patience=1200) is JobStatus.FINISHED
+            assert not flooding.done(), "more important jobs came until the end"
         finally:
             flooding.cancel()
             await asyncio.gather(flooding, return_exceptions=True)

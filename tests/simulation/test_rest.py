@@ -4,6 +4,8 @@ Claim under attack: every answer has the fields and types of Flink's answers.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,20 @@ def client_of(
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
 
 
+@asynccontextmanager
+async def inspecting_client_of(cluster: SimulatedCluster) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a REST server that can show logs and thread dumps of processes."""
+    rpc = cluster.network.service("inspected")
+    try:
+        async with (
+            rpc.running(Inspection(None)) as address,
+            client_of(cluster, await inspection_at(rpc, address)) as http,
+        ):
+            yield http
+    finally:
+        await rpc.close()
+
+
 def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flink(tmp_path: Path) -> None:
     kinds = {(each.method, each.path): each.kind for each in OPERATIONS}
     unfit = ("{triggerid}", "{checkpointid}", "{jarid}", "{rescaleuuid}", "environment")
@@ -79,14 +95,10 @@ def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flink(tmp_path
         assert await cluster.wait_for_end(failed) is JobStatus.FAILED
         await cluster.cancel(canceled)
         assert await cluster.wait_for_end(canceled) is JobStatus.CANCELED
-        rpc = cluster.network.service("inspected")
-        async with rpc.running(Inspection(None)) as address:
-            inspection = await inspection_at(rpc, address)
-            async with client_of(cluster, inspection) as http:
-                for operation in operations:
-                    for each in (stream, finished, failed, canceled):
-                        await check(http, operation, each, streams=each == stream)
-        await rpc.close()
+        async with inspecting_client_of(cluster) as http:
+            for operation in operations:
+                for each in (stream, finished, failed, canceled):
+                    await check(http, operation, each, streams=each == stream)
         await cluster.cancel(stream)
         assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
 
@@ -119,12 +131,13 @@ async def outcome(http: httpx.AsyncClient, place: str, trigger: str, facts: str)
     operation = next(
         each for each in flink_facts.read_table() if (each.method, each.path) == ("GET", facts)
     )
-    while True:
-        answer = (await http.get(f"{place}/{trigger}")).json()
-        assert flink_facts.unexcused(flink_facts.differences(answer, operation)) == []
-        if answer["status"]["id"] == "COMPLETED":
-            return dict(answer["operation"])
-        await asyncio.sleep(1)
+    async with asyncio.timeout(900):
+        while True:
+            answer = (await http.get(f"{place}/{trigger}")).json()
+            assert flink_facts.unexcused(flink_facts.differences(answer, operation)) == []
+            if answer["status"]["id"] == "COMPLETED":
+                return dict(answer["operation"])
+            await asyncio.sleep(1)
 
 
 def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_listed_and_disposed_of(
@@ -135,12 +148,8 @@ def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_listed_and_disposed_
     async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await wait_until_running(cluster, job_id)
-        rpc = cluster.network.service("inspected")
-        async with rpc.running(Inspection(None)) as address:
-            inspection = await inspection_at(rpc, address)
-            async with client_of(cluster, inspection) as http:
-                await stop_and_dispose(http, job_id)
-        await rpc.close()
+        async with inspecting_client_of(cluster) as http:
+            await stop_and_dispose(http, job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
         assert cluster.saved.files == {}
 
@@ -172,13 +181,9 @@ async def stop_and_dispose(http: httpx.AsyncClient, job_id: JobId) -> None:
 
 def test_events_report_a_job_from_its_start_to_its_end(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
-        rpc = cluster.network.service("inspected")
-        async with rpc.running(Inspection(None)) as address:
-            inspection = await inspection_at(rpc, address)
-            async with client_of(cluster, inspection) as http:
-                job_id = await cluster.submit(job(cluster, seconds=3))
-                answer = await http.get(f"/jobs/{job_id}/events")
-        await rpc.close()
+        async with inspecting_client_of(cluster) as http:
+            job_id = await cluster.submit(job(cluster, seconds=3))
+            answer = await http.get(f"/jobs/{job_id}/events")
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = [
             line.removeprefix("event: ")

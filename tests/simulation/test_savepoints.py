@@ -39,10 +39,11 @@ async def take_savepoint(
     cluster: SimulatedCluster, job_id: JobId, request: SavepointRequest, trigger_id: str = "1" * 32
 ) -> SavepointStatus:
     await cluster.ask(lambda d: d.trigger_savepoint(job_id, trigger_id, request))
-    while True:
-        status = await cluster.ask(lambda d: d.savepoint_status(job_id, trigger_id, 5))
-        if status.done:
-            return status
+    async with asyncio.timeout(900):
+        while True:
+            status = await cluster.ask(lambda d: d.savepoint_status(job_id, trigger_id, 5))
+            if status.done:
+                return status
 
 
 def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
@@ -295,8 +296,9 @@ def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_
         with armed(name, die_and_note), contextlib.suppress(StokerError):
             await take_savepoint(cluster, job_id, STOP)
         await wait_until_running(cluster, job_id)
-        while any(order_files(tmp_path)):  # noqa: ASYNC110 - files send no event
-            await asyncio.sleep(0.5)
+        async with asyncio.timeout(900):
+            while order_files(tmp_path):  # noqa: ASYNC110 - files send no event
+                await asyncio.sleep(0.5)
         assert loop.time() - died_at[0] < SETTLED_SECONDS
         assert (await take_savepoint(cluster, job_id, STOP, "3" * 32)).taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED

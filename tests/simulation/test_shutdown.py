@@ -351,6 +351,7 @@ def test_an_unreadable_shutdown_record_ends_no_process(tmp_path: Path) -> None:
         await cluster.kill(str(leader))
         await session.commit([Put(keys.SHUTDOWN, b"{}")])
         assert await cluster.wait_for_end(await cluster.submit(job(cluster))) is JobStatus.FINISHED
+        assert cluster.ended_by_themselves() == []
         await request_shutdown(cluster)
         await wait_until_all_have_ended(cluster)
         await restart_cluster(cluster)
