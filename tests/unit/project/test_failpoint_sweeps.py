@@ -51,6 +51,8 @@ NAMED = {
     "programs.": "unit/rest/programs/test_store.py",
     "restore.": "unit/savepoints/test_take_and_restore.py",
     "dispose.": "unit/savepoints/test_take_and_restore.py",
+    "replacements.before-division": "simulation/test_replacements.py",
+    "replacements.after-division": "simulation/test_replacements.py",
     "stop.before-record": "simulation/test_replacements.py",
     "stop.after-record": "simulation/test_savepoints.py",
     "savepoints.after-record": "simulation/test_savepoints.py",
@@ -71,11 +73,9 @@ GROUPS = {
 
 NOT_SWEPT = {
     "lease.before-ending": "a runner is about to end its task; "
-    "integration/engine/test_cancellation.py kills runners at any moment",
+    "integration/engine/test_leases.py kills one and freezes its task executor",
     "lease.before-killing": "a watchdog or driver is about to kill processes that end with it",
     "savepoints.before-record": "nothing has been done yet, as if no savepoint had been requested",
-    "replacements.before-division": "nothing has been done since the previous phase",
-    "replacements.after-division": "the divided state has no name yet and is divided again",
     "replacements.before-removing-record": "the next replacement removes the record",
     "replacements.before-removing-content": "no record points to the content any more",
 }
