@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet
 
+from file_sink import committed_files
 from stoker import Pipeline
 from stoker.core.graph import JobGraph, RestartPolicy
 from stoker.core.ids import Ids
@@ -94,7 +94,7 @@ class FileStream:
     def balance(self) -> Balance:
         counts = Counter(
             number
-            for path in self._committed()
+            for path in committed_files(self.sink)
             for number in pyarrow.parquet.read_table(path)["number"].to_pylist()
         )
         assert set(counts) <= set(range(self._written)), (
@@ -109,14 +109,6 @@ class FileStream:
     @property
     def is_copied(self) -> bool:
         return self.balance().lost == 0
-
-    def _committed(self) -> list[Path]:
-        """Files in the log of the sink; other files are leftovers of an interrupted batch."""
-        log = self.sink / "_spark_metadata"
-        entries = [path for path in log.glob("*") if not path.name.startswith(".")]
-        lines = [line for path in entries for line in path.read_text().splitlines()[1:]]
-        urls = {json.loads(line)["path"] for line in lines}
-        return [Path(unquote(urlsplit(url).path)) for url in urls]
 
     def _write_until_stopped(self) -> None:
         while not self._stopping.wait(1 / _FILES_PER_SECOND):

@@ -3,11 +3,12 @@
 No Python function runs in Spark: a busy machine may start Python workers too late.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.dataset
+
+from file_sink import committed_files
 
 PIPELINE = """
 from stoker import Pipeline
@@ -66,14 +67,11 @@ class DistinctStream:
         return path
 
     def output(self) -> list[int]:
-        """The numbers that a reader of the sink sees: only files in the sink's log count."""
-        files: set[str] = set()
-        for batch in (self.root / "out" / "_spark_metadata").glob("[0-9]*"):
-            entries = [json.loads(line) for line in batch.read_text().splitlines()[1:]]
-            files |= {entry["path"].removeprefix("file://") for entry in entries}
+        """The numbers that a reader of the sink sees."""
+        files = committed_files(self.root / "out")
         if not files:
             return []
-        table = pyarrow.dataset.dataset(sorted(files), format="parquet").to_table()
+        table = pyarrow.dataset.dataset(sorted(map(str, files)), format="parquet").to_table()
         return sorted(table.column("n").to_pylist())
 
     @property

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pyarrow.dataset
 
+from file_sink import committed_files
+
 
 class Stream:
     """Input, output and savepoints of one streaming job."""
@@ -25,15 +27,11 @@ class Stream:
         self.written += rows
 
     def lines(self) -> list[int]:
-        """The numbers that a reader of the sink sees: only files in the sink's log count."""
-        log = self.root / "lines" / "_spark_metadata"
-        files: set[str] = set()
-        for batch in log.glob("[0-9]*"):
-            entries = [json.loads(line) for line in batch.read_text().splitlines()[1:]]
-            files |= {entry["path"].removeprefix("file://") for entry in entries}
+        """The numbers that a reader of the sink sees."""
+        files = committed_files(self.root / "lines")
         if not files:
             return []
-        table = pyarrow.dataset.dataset(sorted(files), format="parquet").to_table()
+        table = pyarrow.dataset.dataset(sorted(map(str, files)), format="parquet").to_table()
         return sorted(table.column("n").to_pylist())
 
     def counts(self) -> dict[str, int]:

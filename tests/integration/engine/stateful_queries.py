@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.dataset
 
 from builders import build_graph
+from file_sink import committed_files
 from integration.engine.bench import function
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Transform
 
@@ -125,12 +126,8 @@ def graph_of_query(name: str, inputs: Path, out: Path, trigger: str | None = Non
 
 def rows_in(*directories: Path) -> list[tuple[int, int]]:
     """The rows that file sinks wrote in committed batches."""
-    files: set[str] = set()
-    for directory in directories:
-        for batch in (directory / "_spark_metadata").glob("[0-9]*"):
-            entries = [json.loads(line) for line in batch.read_text().splitlines()[1:]]
-            files |= {entry["path"].removeprefix("file://") for entry in entries}
+    files = {path for directory in directories for path in committed_files(directory)}
     if not files:
         return []
-    table = pyarrow.dataset.dataset(sorted(files), format="parquet").to_table()
+    table = pyarrow.dataset.dataset(sorted(map(str, files)), format="parquet").to_table()
     return sorted(zip(table["key"].to_pylist(), table["rows"].to_pylist(), strict=True))
