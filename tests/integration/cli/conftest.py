@@ -1,10 +1,12 @@
 """One local cluster for all tests of this folder: real processes, real Spark."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from stoker.processes.local.cluster_state import (
     read_state,
 )
 
+TERMINAL_STATES = ("FINISHED", "FAILED", "CANCELED")
 SLOW_JOB = """
 import time
 from stoker import Pipeline
@@ -76,8 +79,10 @@ class CommandLine:
         assert "Traceback (most recent call last):\n  File" not in done.stderr
         return done
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    @contextmanager
+    def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+        """A command that runs during the block, and is killed at its end if it still runs."""
+        process = subprocess.Popen(
             [*self.command, *map(str, arguments)],
             env=self.environment,
             cwd=self.home,
@@ -86,6 +91,17 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
         )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def live_jobs(self, prefix: str = "") -> list[str]:
+        """Ids of the jobs that have not ended and whose names begin with `prefix`."""
+        jobs = json.loads(self("list", "--json").stdout)
+        live = [job for job in jobs if job["state"] not in TERMINAL_STATES]
+        return [job["jid"] for job in live if job["name"].startswith(prefix)]
 
     def submit(self, job: Path, *arguments: str) -> str:
         return self("run", "-d", job, *arguments).stdout.strip()
@@ -115,6 +131,15 @@ def stoker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     command_line("cluster", "down", "--purge")
     assert command_line.processes() == []
     assert not command_line.directory.exists()
+
+
+@pytest.fixture
+def no_leftovers(stoker: CommandLine) -> Iterator[None]:
+    """Cancel the jobs that a test has started and that still run at its end."""
+    before = set(stoker.live_jobs())
+    yield
+    for job in set(stoker.live_jobs()) - before:
+        stoker("cancel", job, expect=None)
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_figures_describe_the_jobs_and_processes_that_ran(cluster: Cluster) -> N
 
 
 def test_logs_and_thread_dumps_come_from_the_processes(cluster: Cluster) -> None:
-    """REST-22"""
+    """Every listed log can be read, also by its name (REST-22)."""
     for process in ("/jobmanager", f"/taskmanagers/{cluster.executor}"):
         dump = cluster.get(f"{process}/thread-dump")["threadInfos"]
         assert any("MainThread" in each["threadName"] for each in dump)
@@ -221,7 +221,7 @@ def test_logs_and_thread_dumps_come_from_the_processes(cluster: Cluster) -> None
 
 
 def test_operations_are_triggered_and_reported_in_flinks_format(cluster: Cluster) -> None:
-    """OPS-01. The last operation ends the streaming job."""
+    """The last operation ends the streaming job (OPS-01)."""
     job = f"/jobs/{cluster.streaming}"
     begun = cluster.http.post(f"{job}/checkpoints", json={"checkpointType": "FULL"})
     check(begun, FACTS["POST", "/jobs/{jobid}/checkpoints"])

@@ -10,6 +10,8 @@ from builders import wait_until
 from integration.cli.conftest import CommandLine
 from integration.cli.distinct_stream import DistinctStream
 
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 OVERRIDES = "pipeline.jobvertex-parallelism-overrides"
 PATIENCE = 120
@@ -35,15 +37,11 @@ partitions.sink("counted", name="out", format="json", path="{out}", mode="overwr
 def test_an_attached_job_is_cancelled_when_its_command_is_killed(
     stoker: CommandLine, slow_job: Path
 ):
-    command = stoker.start(
+    with stoker.started(
         *("run", "-sae", slow_job, "--name", "bound", "--param", "seconds=600"),
         *("-D", "client.heartbeat.timeout=5 s", "-D", "client.heartbeat.interval=1 s"),
-    )
-    try:
+    ):
         wait_until(lambda: states(stoker, "bound") == ["RUNNING"], "the job runs", PATIENCE)
-    finally:
-        command.kill()
-        command.communicate()
     wait_until(lambda: states(stoker, "bound") == ["CANCELED"], "the job is cancelled", PATIENCE)
 
 
@@ -55,7 +53,7 @@ def states(stoker: CommandLine, name: str) -> list[str]:
 def test_a_parallelism_override_sets_the_number_of_shuffle_partitions(
     stoker: CommandLine, tmp_path: Path
 ):
-    """Shows DISP-23."""
+    """The vertex that the override names has seven partitions (DISP-23)."""
     job = tmp_path / "partitions.py"
     job.write_text(PARTITIONS.format(key=OVERRIDES, out=tmp_path / "out"))
     stoker("run", job)
@@ -75,7 +73,7 @@ def test_a_parallelism_override_sets_the_number_of_shuffle_partitions(
 def test_a_cancelled_job_can_retain_its_last_checkpoint_for_another_job(
     stoker: CommandLine, tmp_path: Path
 ):
-    """CKPT-09"""
+    """Without the option, nothing is retained (CKPT-09)."""
     stream = DistinctStream(tmp_path / "stream")
     stream.write(5)
     kept = stoker.submit(

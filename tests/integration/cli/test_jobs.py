@@ -75,11 +75,11 @@ def test_a_job_is_listed_shown_and_cancelled(stoker, slow_job: Path) -> None:
 
 
 def test_ctrl_c_without_a_terminal_cancels_the_job(stoker, slow_job: Path) -> None:
-    run = stoker.start("run", slow_job)
-    assert run.stderr is not None
-    job = run.stderr.readline().split()[1]
-    run.send_signal(signal.SIGINT)
-    output, _ = run.communicate(timeout=60)
+    with stoker.started("run", slow_job) as run:
+        assert run.stderr is not None
+        job = run.stderr.readline().split()[1]
+        run.send_signal(signal.SIGINT)
+        output, _ = run.communicate(timeout=60)
     assert run.returncode == 130
     assert f"Job {job} (slow) CANCELED" in output
 
@@ -100,8 +100,12 @@ def test_ctrl_c_at_a_terminal_asks_before_it_cancels(stoker, slow_job: Path) -> 
         _read_until(terminal, "Cancel the job?")
         os.write(terminal, b"y\n")
         _read_until(terminal, "CANCELED after")
-    finally:
         _, status = os.waitpid(pid, 0)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    finally:
         os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 130
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 from pathlib import Path
 
@@ -77,14 +76,12 @@ def test_a_cluster_that_a_command_started_ends_even_when_the_command_is_killed(
     stoker, slow_job: Path, tmp_path: Path
 ) -> None:
     alone = type(stoker)(tmp_path)
-    run = alone.start("run", slow_job)
-    assert run.stderr is not None
-    assert "starting one on this machine" in run.stderr.readline()
-    assert any("is accepted" in line for line in run.stderr)
-    children = _descendants(run.pid)
-    assert len(children) >= 2
-    run.send_signal(signal.SIGKILL)
-    run.communicate()
+    with alone.started("run", slow_job) as run:
+        assert run.stderr is not None
+        assert "starting one on this machine" in run.stderr.readline()
+        assert any("is accepted" in line for line in run.stderr)
+        children = _descendants(run.pid)
+        assert len(children) >= 2
     wait_until(
         lambda: all(start_time_of(pid) != started for pid, started in children.items()),
         "no child process is left",

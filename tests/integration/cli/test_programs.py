@@ -72,7 +72,9 @@ def test_a_command_forwards_the_output_and_exit_code_of_its_program(stoker, tmp_
     assert "the program ended with exit code 7" in done.stderr
 
     (job,) = [
-        job for job in json.loads(stoker("list", "--all", "--json").stdout) if _is_named_seven(job)
+        job
+        for job in json.loads(stoker("list", "--all", "--json").stdout)
+        if job["name"] == "seven"
     ]
     url = f"{url_of(stoker.directory, stoker.state.masters[0])}/v1/jobs/{job['jid']}"
     (region,) = _get(f"{url}/details")["regions"]
@@ -107,8 +109,7 @@ def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
 ) -> None:
     script, enough = tmp_path / "rates.py", tmp_path / "enough"
     script.write_text(STREAMS_AND_FAILS)
-    running = stoker.start("run", script, enough)
-    try:
+    with stoker.started("run", script, enough) as running:
         assert running.stdout.readline() == "begun\n", "output is forwarded while the program runs"
         (job,) = [
             job for job in json.loads(stoker("list", "--json").stdout) if job["name"] == "rates"
@@ -123,9 +124,6 @@ def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
         assert "\n  rates " in stoker("status", "rates").stdout
         enough.touch()
         _, errors = running.communicate(timeout=150)
-    finally:
-        running.kill()
-        running.communicate()
     assert running.returncode == 1
     assert 'line 13, in <module>\n    raise ValueError("enough")' in errors
     assert errors.rstrip().endswith("ValueError: enough")
@@ -133,7 +131,7 @@ def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
 
 @pytest.mark.timeout(400)
 def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
-    """REST-24: a plain PySpark program, submitted by the requests of Flink's dashboard."""
+    """A plain PySpark program, submitted by the requests of Flink's dashboard (REST-24)."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("helper.py", "def double(x):\n    return 2 * x\n")
@@ -150,10 +148,6 @@ def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
         printed = http.get(f"/jobs/{job}/attempts/{region['current']['attempt']}/stdout").text
         assert http.delete(f"/jars/{program}").status_code == 200
     assert printed == "42 ['7', 'a b'] 3\n"
-
-
-def _is_named_seven(job: dict[str, object]) -> bool:
-    return job["name"] == "seven"
 
 
 def _get(url: str) -> dict[str, list[dict[str, dict[str, str]]]]:

@@ -5,7 +5,6 @@ STOKER_SAVEPOINTS=long adds rollbacks and a rescale.
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,17 @@ from builders import wait_until
 from integration.cli.conftest import CommandLine
 from integration.cli.distinct_stream import DistinctStream
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("no_leftovers")]
 long = pytest.mark.skipif(
     os.environ.get("STOKER_SAVEPOINTS") != "long",
     reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
 )
 PATIENCE = 240
-TERMINAL_STATES = ("FINISHED", "FAILED", "CANCELED")
 
 
 @pytest.fixture
 def stream(tmp_path: Path) -> DistinctStream:
     return DistinctStream(tmp_path / "stream")
-
-
-@pytest.fixture(autouse=True)
-def no_leftovers(stoker: CommandLine) -> Iterator[None]:
-    yield
-    for job in live_jobs(stoker):
-        stoker("cancel", job, expect=None)
-
-
-def live_jobs(stoker: CommandLine) -> list[str]:
-    """Ids of the jobs of this module that have not ended."""
-    jobs = json.loads(stoker("list", "--json").stdout)
-    of_this_module = [job for job in jobs if job["name"].startswith("version-")]
-    return [job["jid"] for job in of_this_module if job["state"] not in TERMINAL_STATES]
 
 
 def details(stoker: CommandLine, job: str) -> dict[str, Any]:
@@ -60,16 +44,12 @@ def test_an_upgrade_continues_when_its_client_is_killed(
 ):
     old = start_caught_up_job(stoker, stream)
     stream.write(4)
-    client = stoker.start(
+    with stoker.started(
         *("upgrade", old, stream.version("version-2")),
         *("--savepoint-path", tmp_path / "saved", "--window", "1"),
-    )
-    try:
+    ) as client:
         assert client.stderr is not None
         assert "Stopping job" in client.stderr.readline()
-    finally:
-        client.kill()
-        client.communicate()
     wait_until(
         lambda: details(stoker, old)["status"] == "FINISHED",
         "the old version has finished",
@@ -77,7 +57,7 @@ def test_an_upgrade_continues_when_its_client_is_killed(
     )
     stream.write(3)
     wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
-    (new,) = live_jobs(stoker)
+    (new,) = stoker.live_jobs("version-")
     restored = details(stoker, new)["checkpoints"]["restored"]
     assert new != old
     assert restored["path"].startswith(str(tmp_path / "saved"))
@@ -99,7 +79,7 @@ def test_an_upgrade_to_a_version_that_does_not_start_is_rolled_back(
     assert state["origin"] is None
     stream.write(4)
     wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
-    assert live_jobs(stoker) == [state["job-id"]]
+    assert stoker.live_jobs("version-") == [state["job-id"]]
 
 
 @long
@@ -108,11 +88,10 @@ def test_a_version_that_fails_later_is_rolled_back_without_losing_its_progress(
 ):
     old = start_caught_up_job(stoker, stream)
     number = "IF(n = 12, CAST(raise_error('not twelve') AS LONG), n)"
-    client = stoker.start(
+    with stoker.started(
         *("upgrade", old, stream.version("version-2", number=number)),
         *("--savepoint-path", tmp_path / "saved", "--window", "600", "--json"),
-    )
-    try:
+    ) as client:
         wait_until(
             lambda: details(stoker, old)["status"] == "FINISHED",
             "the old version has finished",
@@ -122,23 +101,20 @@ def test_a_version_that_fails_later_is_rolled_back_without_losing_its_progress(
         wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
         stream.write(5)
         output, errors = client.communicate(timeout=PATIENCE)
-    finally:
-        client.kill()
-        client.communicate()
     assert client.returncode == 1, errors
     state = json.loads(output)
     assert "not twelve" in state["reason"]
     assert "retained" in state["origin"]
     stream.write(2)
     wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
-    assert live_jobs(stoker) == [state["job-id"]]
+    assert stoker.live_jobs("version-") == [state["job-id"]]
 
 
 @long
 def test_a_rescaled_job_keeps_its_state(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path
 ):
-    """Shows FAULT-11."""
+    """No row is lost or written twice with more or fewer partitions (FAULT-11)."""
     job = start_caught_up_job(stoker, stream)
     # More partitions than before, then fewer.
     for partitions in ("5", "3"):
