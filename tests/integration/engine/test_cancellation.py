@@ -85,7 +85,7 @@ def endless_stage(begun: Path) -> JobGraph:
     )
 
 
-async def has_begun(launched: LaunchedTask, begun: Path) -> None:
+async def wait_until_begun(launched: LaunchedTask, begun: Path) -> None:
     def look() -> bool:
         assert not launched.running.completion.done(), launched.running.completion.result()
         return begun.exists()
@@ -101,7 +101,7 @@ async def test_a_cancelled_task_and_its_stages_end_within_ten_seconds(
 ) -> None:
     begun = tmp_path / "begun"
     launched = await bench.launch(graph(begun))
-    await has_begun(launched, begun)
+    await wait_until_begun(launched, begun)
     if graph is endless_stage:
         await eventually(lambda: any_tasks_of(engine, launched), seconds=PATIENCE)
     await cancel_within_ten_seconds(launched)
@@ -114,7 +114,7 @@ async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
     """After the runner's death no client waits for the answer to the write."""
     begun = tmp_path / "begun"
     launched = await bench.launch(endless_stage(begun))
-    await has_begun(launched, begun)
+    await wait_until_begun(launched, begun)
     await eventually(lambda: any_tasks_of(engine, launched), seconds=PATIENCE)
     os.kill(runner_of(engine, launched), signal.SIGKILL)
     outcome = await asyncio.wait_for(launched.running.outcome(), 10)
@@ -123,11 +123,11 @@ async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
     assert not await asyncio.to_thread(any_tasks_of, engine, launched)
 
 
-async def test_the_kernel_kills_a_runner_before_the_server_when_memory_runs_out(
+async def test_the_kernel_is_told_to_kill_runners_before_the_server_when_memory_runs_out(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     launched = await bench.launch(endless_loop(tmp_path / "begun"))
-    await has_begun(launched, tmp_path / "begun")
+    await wait_until_begun(launched, tmp_path / "begun")
     assert oom_score_adjustment(runner_of(engine, launched)) == 500
     assert oom_score_adjustment(int(engine.description["server-pid"])) < 500
     await cancel_within_ten_seconds(launched)

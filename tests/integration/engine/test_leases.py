@@ -103,7 +103,7 @@ async def launch_with_lease(
         renewing.cancel()
 
 
-async def has_batches(launched: LaunchedTask) -> None:
+async def wait_for_batches(launched: LaunchedTask) -> None:
     await eventually(
         lambda: launched.has_progressed and launched.last_progress.batches > 1, seconds=PATIENCE
     )
@@ -122,7 +122,7 @@ async def test_a_stream_runs_as_long_as_its_lease_is_renewed(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     async with launch_with_lease(bench, stream(tmp_path / "out")) as launched:
-        await has_batches(launched)
+        await wait_for_batches(launched)
         runner = runner_of(engine, launched)
         await asyncio.sleep(LEASE_SECONDS - MARGIN_SECONDS + 1)
         before = launched.last_progress
@@ -143,7 +143,7 @@ async def test_work_ends_before_its_lease_when_the_task_executor_is_frozen(
         launch_with_lease(bench, stream(tmp_path / "out", "stream")) as streaming,
         launch_with_lease(bench, stubborn) as uncancellable,
     ):
-        await has_batches(streaming)
+        await wait_for_batches(streaming)
         await eventually((uncancellable.directory / "began").exists, seconds=PATIENCE)
         os.kill(runner_of(engine, streaming), signal.SIGKILL)
         killed = streaming.last_progress
@@ -169,7 +169,7 @@ async def test_a_stream_without_a_runner_ends_with_its_lease_when_the_executor_i
 ) -> None:
     """Two faults at once: only the server's watchdog is left to stop the query."""
     async with launch_with_lease(bench, stream(tmp_path / "out")) as launched:
-        await has_batches(launched)
+        await wait_for_batches(launched)
         server = int(engine.description["server-pid"])
         os.kill(runner_of(engine, launched), signal.SIGKILL)
         block_loop_until_gone(server, seconds=LEASE_SECONDS + 1)
@@ -231,7 +231,7 @@ async def test_the_spark_server_is_killed_when_its_work_cannot_be_ended_otherwis
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     async with launch_with_lease(bench, stream(tmp_path / "out")) as launched:
-        await has_batches(launched)
+        await wait_for_batches(launched)
         server = int(engine.description["server-pid"])
         os.kill(server, signal.SIGSTOP)
         block_loop_until_gone(server, runner_of(engine, launched), seconds=LEASE_SECONDS + 1)

@@ -30,11 +30,12 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def short_lived(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
+    """An engine that replaces its server after two tasks."""
     root = tmp_path_factory.mktemp("short-lived")
     options = replace(OPTIONS, recycle_after_tasks=2, heap=ByteSize(600 * 1024**2), warm_runners=1)
-    async with ConnectEngine.open(options, root / "work", root / "logs") as engine:
-        yield engine
+    async with ConnectEngine.open(options, root / "work", root / "logs") as opened:
+        yield opened
 
 
 def waits_for(signal_file: Path) -> JobGraph:
@@ -51,16 +52,13 @@ def waits_for(signal_file: Path) -> JobGraph:
 
 
 async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
-    short_lived: ConnectEngine, tmp_path: Path
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    bench = Bench(short_lived, tmp_path)
     go_on = tmp_path / "go-on"
     launched = await bench.launch(waits_for(go_on))
-    old = short_lived.description["server-pid"]
+    old = engine.description["server-pid"]
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
-    await eventually(
-        lambda: short_lived.description["server-pid"] not in (old, ""), seconds=PATIENCE
-    )
+    await eventually(lambda: engine.description["server-pid"] not in (old, ""), seconds=PATIENCE)
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
     assert not launched.running.completion.done()
     assert not is_gone(int(old))
@@ -71,9 +69,8 @@ async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
 
 
 async def test_a_server_out_of_memory_is_reported_and_replaced(
-    short_lived: ConnectEngine, tmp_path: Path
+    bench: Bench,
 ) -> None:
-    bench = Bench(short_lived, tmp_path)
     # One array that is larger than the heap: no long struggle before the end.
     query = "SELECT length(repeat(CAST(id AS STRING), 1000000000)) FROM range(1)"
     outcome = await bench.run(
@@ -88,10 +85,9 @@ async def test_a_server_out_of_memory_is_reported_and_replaced(
 
 
 async def test_a_lack_of_memory_that_spark_handles_does_not_end_the_server(
-    short_lived: ConnectEngine, tmp_path: Path
+    bench: Bench,
 ) -> None:
     """Java throws the same error, but Spark catches it and fails one query only."""
-    bench = Bench(short_lived, tmp_path)
     query = (
         "SELECT /*+ BROADCAST(b) */ count(*) FROM range(3) a JOIN"
         " (SELECT id, repeat(CAST(id AS STRING), 100) AS t FROM range(20000000)) b ON a.id = b.id"
@@ -106,14 +102,13 @@ async def test_a_lack_of_memory_that_spark_handles_does_not_end_the_server(
 
 
 async def test_uninterruptible_tasks_end_with_their_server(
-    short_lived: ConnectEngine, tmp_path: Path
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     """Other tasks on the server fail with the reason, and the next task finds a new server."""
-    bench = Bench(short_lived, tmp_path)
     neighbour = await bench.launch(waits_for(tmp_path / "never"))
     uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
     assert uninterruptible.running.server is neighbour.running.server
-    await eventually(lambda: is_writing(short_lived), seconds=PATIENCE)
+    await eventually(lambda: is_writing(engine), seconds=PATIENCE)
     await cancel_within_ten_seconds(uninterruptible)
     assert is_gone(uninterruptible.running.server.pid)
     outcome = await neighbour.running.outcome()

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,11 +40,18 @@ time.sleep(1000)
 LIMIT_SECONDS = 60.0
 
 
-def start_supervised(
+@contextmanager
+def supervisor_of(
     source: str, *arguments: str, grace: float = 60.0
-) -> "subprocess.Popen[bytes]":
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """The supervisor of a program; at the end it is killed if it still runs, with the program."""
     own = [sys.executable, "-m", "stoker.osproc.supervisor", str(os.getpid()), str(grace), "--"]
-    return subprocess.Popen([*own, sys.executable, "-c", source, *arguments])
+    process = subprocess.Popen([*own, sys.executable, "-c", source, *arguments])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def wait_for_content(path: Path) -> str:
@@ -62,34 +71,37 @@ def wait_for_content(path: Path) -> str:
     ],
 )
 def test_the_supervisor_exits_like_its_program(source: str, code: int) -> None:
-    assert start_supervised(source).wait(LIMIT_SECONDS) == code
+    with supervisor_of(source) as process:
+        assert process.wait(LIMIT_SECONDS) == code
 
 
 def test_a_daemon_that_left_its_session_and_ignores_signals_is_killed(tmp_path: Path) -> None:
-    process = start_supervised(DAEMON, str(tmp_path / "pid"))
-    assert process.wait(LIMIT_SECONDS) == 0
+    with supervisor_of(DAEMON, str(tmp_path / "pid")) as process:
+        assert process.wait(LIMIT_SECONDS) == 0
     assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
 
 
 def test_a_program_that_ignores_the_signal_is_killed_when_its_grace_is_over(tmp_path: Path) -> None:
-    process = start_supervised(STUBBORN, str(tmp_path / "ready"), grace=0.5)
-    wait_for_content(tmp_path / "ready")
-    process.terminate()
-    assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
+    with supervisor_of(STUBBORN, str(tmp_path / "ready"), grace=0.5) as process:
+        wait_for_content(tmp_path / "ready")
+        process.terminate()
+        assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
 
 
 def test_a_program_can_be_killed_at_once(tmp_path: Path) -> None:
-    process = start_supervised(STUBBORN, str(tmp_path / "ready"), grace=1000)
-    wait_for_content(tmp_path / "ready")
-    process.send_signal(signal.SIGUSR1)
-    assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
+    with supervisor_of(STUBBORN, str(tmp_path / "ready"), grace=1000) as process:
+        wait_for_content(tmp_path / "ready")
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(LIMIT_SECONDS) == -signal.SIGKILL
 
 
 def test_the_program_is_killed_when_the_task_executor_is_killed(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     source = STUBBORN.replace('"ready"', "str(__import__('os').getpid())")
     parent = subprocess.Popen([sys.executable, "-c", PARENT, source, str(marker)])
-    pid = int(wait_for_content(marker))
-    parent.kill()
-    parent.wait()
+    try:
+        pid = int(wait_for_content(marker))
+    finally:
+        parent.kill()
+        parent.wait()
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the program has ended")

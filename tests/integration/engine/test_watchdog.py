@@ -78,18 +78,22 @@ async def test_a_server_and_a_runner_are_killed_when_their_lease_expires(tmp_pat
 
 async def test_a_lease_that_is_renewed_unwatched_or_closed_kills_nothing(tmp_path: Path) -> None:
     async with watched_server(tmp_path) as watched:
-        soon = now() + 0.5
+        soon = now() + 1.5
         for session in ("renewed", "released", "closed"):
             watched.client.watch(session, soon, None)
         watched.client.watch("renewed", now() + LONG_SECONDS, None)
         watched.client.unwatch("released")
         watched.client.closed_marker("closed").touch()
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
         assert not is_gone(watched.server)
-        # Sent last, so the watchdog has handled everything before.
+        # A renewal that another one has overtaken shortens no lease.
         watched.client.watch("renewed", 0.0, None)
+        # Sent last, so the watchdog has handled everything before.
         watched.client.watch("over", now(), None)
         await watched.watchdog.wait()
+    log = (tmp_path / "log").read_text()
+    assert "the lease of session over has expired" in log
+    assert log.count("has expired") == 1
 
 
 async def test_a_process_that_reuses_the_id_of_the_runner_is_spared(tmp_path: Path) -> None:

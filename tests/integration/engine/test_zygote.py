@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,15 +38,15 @@ def run_zygote(change: str) -> Iterator[tuple[subprocess.Popen[bytes], socket.so
             process.wait()
 
 
-def fork(control: socket.socket) -> tuple[Forked, socket.socket]:
+def fork_runner(control: socket.socket) -> socket.socket:
+    """Our end of the channel to a new runner."""
     ours, theirs = socket.socketpair()
     with theirs:
         output = [sys.stdout.fileno(), sys.stderr.fileno()]
         request = msgspec.msgpack.encode(Fork(runner=1))
         socket.send_fds(control, [request], [theirs.fileno(), *output])
-    report = report_of(control)
-    assert isinstance(report, Forked)
-    return report, ours
+    assert isinstance(report_of(control), Forked)
+    return ours
 
 
 def report_of(control: socket.socket) -> FromZygote:
@@ -57,16 +56,14 @@ def report_of(control: socket.socket) -> FromZygote:
 def test_the_zygote_prewarms_before_it_forks(tmp_path: Path):
     mark = tmp_path / "prewarmed"
     change = f"import pathlib; zygote.prewarm_spark = pathlib.Path({str(mark)!r}).touch"
-    with run_zygote(change) as (_, control):
-        _, runner = fork(control)
-        with runner:
-            assert mark.exists()
+    with run_zygote(change) as (_, control), fork_runner(control):
+        assert mark.exists()
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_the_zygote_forks_runners_from_a_single_thread(change: str):
     with run_zygote(change) as (process, control):
-        _, runner = fork(control)
+        runner = fork_runner(control)
         assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
         was_restarted = b"no-prewarm" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
         assert was_restarted == (change != "pass")
@@ -75,10 +72,7 @@ def test_the_zygote_forks_runners_from_a_single_thread(change: str):
         report = report_of(control)
         assert report == Exited(runner=1, pid=report.pid, status=0)
         control.close()
-        deadline = time.monotonic() + 20
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert process.returncode == 0
+        assert process.wait(20) == 0
 
 
 DRAW = """
@@ -93,8 +87,8 @@ def test_sibling_runners_draw_different_random_numbers():
     with run_zygote(DRAW) as (_, control):
         drawn = []
         for _ in range(2):
-            _, runner = fork(control)
-            drawn.append(runner.recv(1000).split())
+            with fork_runner(control) as runner:
+                drawn.append(runner.recv(1000).split())
             assert isinstance(report_of(control), Exited)
     first, second = drawn
     assert len(first) == 2
