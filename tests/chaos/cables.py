@@ -44,6 +44,7 @@ class Cables:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cables")
         self._intact: dict[Cable, asyncio.Event] = {}
+        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._urls: dict[str, str] = {}
         self._ports: dict[str, int] = {}
@@ -85,11 +86,10 @@ class Cables:
         self._loop.call_soon_threadsafe(self._intact_event(cable).set)
 
     def _intact_event(self, cable: Cable) -> asyncio.Event:
-        intact = self._intact.get(cable)
-        if intact is None:
-            intact = self._intact[cable] = asyncio.Event()
-            intact.set()
-        return intact
+        intact = asyncio.Event()
+        intact.set()
+        # In one step: a test and the thread of the proxies may ask for the same cable at once.
+        return self._intact.setdefault(cable, intact)
 
     async def _open_zookeeper(self, process: str, location: Location) -> str:
         cable = self._intact_event(to_zookeeper(process))
@@ -119,10 +119,13 @@ class Cables:
                 self._tasks.discard(task)
 
         listening = await asyncio.start_server(connected, _PROXY_HOST, port)
+        self._servers.append(listening)
         chosen: int = listening.sockets[0].getsockname()[1]
         return chosen
 
     async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -28,7 +28,10 @@ CANCEL_FAILPOINTS = {name for name in FAILPOINTS if name.startswith(("cancellati
 RETENTION_FAILPOINTS = {name for name in FAILPOINTS if "pruning" in name}
 
 FIRST_FAILPOINT = "outcomes.after-content"
-"""The cluster is started with this failpoint armed, which saves one start of Spark."""
+"""The cluster is started with this failpoint armed, which saves one start of Spark.
+
+That is why the first test must run first, and cannot be left out: it ends the armed process.
+"""
 OTHER_EXECUTOR_FAILPOINTS = sorted(EXECUTOR_FAILPOINTS - {FIRST_FAILPOINT}) if LONG else []
 
 SHORT = (

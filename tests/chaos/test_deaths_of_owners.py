@@ -183,7 +183,7 @@ def processes_using(folder: Path) -> list[int]:
 def test_no_task_executor_outlives_a_master_that_dies_while_starting_or_stopping_it(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """Design invariant 6 for on-demand task executors (RM-18)."""
+    """A task executor on demand belongs to its master (design invariant 6, RM-18)."""
     crash_at_failpoint(failpoint, PROVIDER, tmp_path)
 
 
@@ -191,16 +191,16 @@ def test_no_task_executor_outlives_a_master_that_dies_while_starting_or_stopping
 def test_no_driver_outlives_a_task_executor_that_dies_while_starting_or_ending_it(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """Design invariant 6 for drivers."""
+    """A driver with its JVM is a process of its task executor (design invariant 6)."""
     crash_at_failpoint(failpoint, DRIVER, tmp_path)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("failpoint", TESTED_ENGINE_FAILPOINTS)
-def test_no_server_or_runner_outlives_a_task_executor_that_dies_while_starting_one(
+def test_no_server_or_runner_outlives_a_task_executor_that_dies_while_starting_or_ending_one(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """Design invariant 6 for Spark servers and runners."""
+    """A stream is taken over and a server replaced in its life (design invariant 6)."""
     crash_at_failpoint(failpoint, ENGINE, tmp_path, timeout=240)
 
 

@@ -69,7 +69,7 @@ class DeathScenario(FaultScenario):
             "freeze_task_executor_alone": self.freeze_task_executor_alone,
             "freeze_task_executor_and_kill_runner": self.freeze_task_executor_and_kill_runner,
         }
-        """Faults that end the attempt of the stream, so that another attempt follows."""
+        """Faults that may end the attempt of the stream, so that another attempt follows."""
 
     def holder(self) -> str:
         """Wait until a task executor runs the stream, and return its name."""
