@@ -5,16 +5,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from builders import wait_until
+from integration.processes.separate_processes import PATIENCE, process_of, url_of
 from stoker.client.asynchronous import AsyncClient
 from stoker.config.configuration import Configuration
 from stoker.config.load import configuration_from
@@ -30,23 +27,17 @@ from stoker.processes import master
 from stoker.processes.master import running_master
 from stoker.testing.sample_jobs import new_graph
 
-PATIENCE = 60
 
-
-def settings(folder: Path, name: str = "one", **others: str) -> list[str]:
-    chosen = {
+def configuration_for(folder: Path, name: str = "one", **others: str) -> Configuration:
+    settings = {
         "high-availability.storageDir": str(folder / "storage"),
         "process.working-dir": str(folder / "work"),
         "jobmanager.resource-id": name,
         "rest.bind-port": "0",
+        **others,
     }
-    return [f"{key}={value}" for key, value in {**chosen, **others}.items()]
-
-
-def configuration_for(folder: Path, name: str = "one", **others: str) -> Configuration:
-    return configuration_from(
-        OptionTree(ALL), settings_on_command_line(settings(folder, name, **others))
-    )
+    texts = [f"{key}={value}" for key, value in settings.items()]
+    return configuration_from(OptionTree(ALL), settings_on_command_line(texts))
 
 
 def waiting_job() -> JobGraph:
@@ -128,38 +119,12 @@ async def test_a_newer_master_joins_and_takes_over_from_the_older(
             assert await both.wait(job.job_id) is JobStatus.CANCELED
 
 
-@contextmanager
-def master_process(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    given = [argument for each in options for argument in ("-D", each)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stoker.cli.main", "master", *given],
-        env={**os.environ, "HOME": str(folder)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-
-
-def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
-    def exists() -> bool:
-        assert process.poll() is None, process.communicate()[1]
-        return path.exists()
-
-    wait_until(exists, f"{path.name} is written", PATIENCE)
-
-
 def test_a_terminated_master_exits_with_0_and_closes_its_session(tmp_path: Path) -> None:
     """SIGTERM is an orderly end (ENTRY-05, ENTRY-07)."""
-    with master_process(tmp_path, *settings(tmp_path)) as process:
-        wait_for(tmp_path / "work" / "one" / "master.json", process)
+    with process_of(tmp_path, "master", "one") as process:
+        url_of(tmp_path, "one", process)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0, errors
+        assert process.wait(PATIENCE) == 0, (tmp_path / "one.log").read_text()
     assert list((tmp_path / "storage" / "coordinator" / "sessions").iterdir()) == []
     assert (tmp_path / "work" / "one").is_dir()
 
@@ -167,28 +132,28 @@ def test_a_terminated_master_exits_with_0_and_closes_its_session(tmp_path: Path)
 def test_a_master_that_cannot_start_exits_with_1_and_says_why(tmp_path: Path) -> None:
     """The reason is on standard error (ENTRY-02)."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        options = settings(tmp_path, **{"rest.bind-port": str(port)})
-        with master_process(tmp_path, *options) as process:
-            _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1
-    assert "Error:" in errors
-    assert "Traceback" not in errors
+        port = str(taken.getsockname()[1])
+        with process_of(tmp_path, "master", "one", settings={"rest.bind-port": port}) as process:
+            assert process.wait(PATIENCE) == 1
+    log = (tmp_path / "one.log").read_text()
+    assert "Error:" in log
+    assert port in log
+    assert "Traceback" not in log
 
 
 async def test_an_idle_master_collects_garbage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked, seldom = asyncio.Event(), []
+    waits_for_idleness, calls = asyncio.Event(), []
 
-    async def look() -> None:
-        looked.set()
+    async def collect_when_idle() -> None:
+        waits_for_idleness.set()
 
-    monkeypatch.setattr(master, "collect_garbage_rarely", lambda: seldom.append("said"))
-    monkeypatch.setattr(master, "collect_when_idle", look)
+    monkeypatch.setattr(master, "collect_garbage_rarely", lambda: calls.append("rarely"))
+    monkeypatch.setattr(master, "collect_when_idle", collect_when_idle)
     running = asyncio.create_task(master.run_master(configuration_for(tmp_path)))
     async with asyncio.timeout(PATIENCE):
-        await looked.wait()
+        await waits_for_idleness.wait()
         os.kill(os.getpid(), signal.SIGTERM)
         assert await running == 0
-    assert seldom == ["said"]
+    assert calls == ["rarely"]

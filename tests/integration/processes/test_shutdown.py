@@ -46,18 +46,19 @@ def test_a_cluster_shuts_down_with_its_jobs_and_a_new_one_knows_their_results(
     with ExitStack() as stack:
         leader = stack.enter_context(process_of(tmp_path, "master", "one", failpoint=failpoint))
         first = url_of(tmp_path, "one", leader)
-        wait_for_executors(BlockingClient(first), 0)
+        wait_for_executors(stack.enter_context(BlockingClient(first)), 0)
         standby = stack.enter_context(process_of(tmp_path, "master", "two"))
         executor = stack.enter_context(
             process_of(tmp_path, "task-executor", "worker", settings=WITHOUT_WARM_SPARK)
         )
         second = url_of(tmp_path, "two", standby)
-        client = BlockingClient(second)
+        client = stack.enter_context(BlockingClient(second))
         wait_for_executors(client, 1)
         job = client.submit(oversized_job()).job_id
         # If the leader dies before it answers, the cluster may be gone when the client retries.
+        impatient = stack.enter_context(BlockingClient(second, ClientOptions(retries=3)))
         with suppress(Unavailable) if failpoint else nullcontext():
-            BlockingClient(second, ClientOptions(retries=3)).shut_down()
+            impatient.shut_down()
         assert leader.wait(PATIENCE) == (KILLED if failpoint else 0)
         assert standby.wait(PATIENCE) == 0
         assert executor.wait(PATIENCE) == 0
@@ -65,8 +66,10 @@ def test_a_cluster_shuts_down_with_its_jobs_and_a_new_one_knows_their_results(
         assert line.endswith("[component=taskexecutor task_executor=worker]")
         left = {path.name for path in (tmp_path / "work").glob("two/*")}
         assert left <= {"log"}, "no process returns under this name"
-    with process_of(tmp_path, "master", "one") as again:
-        client = BlockingClient(url_of(tmp_path, "one", again))
+    with (
+        process_of(tmp_path, "master", "one") as again,
+        BlockingClient(url_of(tmp_path, "one", again)) as client,
+    ):
         assert client.status(job) is JobStatus.CANCELED
         assert client.overview().jobs_running == 0
         assert again.poll() is None

@@ -201,7 +201,7 @@ async def test_a_file_of_an_unsupported_kind_is_refused_and_not_stored(
 
 
 async def test_directories_are_removed_from_the_name_of_an_upload(master: Master) -> None:
-    """REST-10"""
+    """Neither an upload nor a deletion reaches a file outside of its folder (REST-10)."""
     async with master.in_process() as http:
         program = await upload(http, "../../tmp/evil.sql", SQL)
         refused = await http.delete("/jars/..%2f..%2fjobs")

@@ -107,7 +107,7 @@ async def follow_leader(coordinator: Coordinator) -> AsyncIterator[LeaderRetriev
 
 
 async def test_exactly_one_process_leads_after_each_death_until_none_is_left(cluster: Cluster):
-    # LEAD-12
+    """No two of them share an epoch (LEAD-12)."""
     left = {await cluster.process() for _ in range(3)}
     while left:
         leader = await cluster.next_leader()
@@ -136,7 +136,7 @@ async def test_a_leader_that_stops_hands_over_at_once(cluster: Cluster):
 async def test_a_leader_that_is_cut_off_stops_leading_and_another_takes_over(
     cluster: Cluster, proxy: Proxy, open_session: OpenSession
 ):
-    # LEAD-13, LEAD-14
+    """It stops at once, its address is removed, and its late write refused (LEAD-13, LEAD-14)."""
     first = await cluster.process(at=proxy.address)
     await cluster.next_leader()
     stale = first.leadership
@@ -170,7 +170,7 @@ async def _leader_other_than(retrieval: LeaderRetrieval, process: Process) -> Le
 async def test_a_listener_that_is_cut_off_knows_no_leader_until_it_is_reconnected(
     cluster: Cluster, proxy: Proxy, open_session: OpenSession
 ):
-    # LEAD-19
+    """The leader itself is not affected (LEAD-19)."""
     leader = await cluster.process()
     observed: list[str | None] = []
     async with follow_leader(await open_session(at=proxy.address, auto_renewing=True)) as retrieval:
@@ -192,7 +192,7 @@ async def test_a_listener_that_is_cut_off_knows_no_leader_until_it_is_reconnecte
 async def test_a_tolerated_suspension_ends_neither_leadership_nor_retrieval(
     cluster: Cluster, proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
 ):
-    # LEAD-15
+    """The leader writes again after the reconnection, in the same epoch (LEAD-15)."""
     leader = await cluster.process(at=proxy.address, options=PATIENT)
     await cluster.next_leader()
     await cluster.process()
@@ -218,7 +218,7 @@ async def test_a_tolerated_suspension_ends_neither_leadership_nor_retrieval(
 async def test_a_suspension_is_tolerated_no_longer_than_the_session_lives(
     cluster: Cluster, proxy: Proxy, wait_for: WaitForState
 ):
-    # LEAD-15
+    """The leader's own clock tells it, before ZooKeeper can (LEAD-15)."""
     first = await cluster.process(at=proxy.address, options=TOLERANT)
     await cluster.next_leader()
     grant = first.leadership.grant if first.leadership else None

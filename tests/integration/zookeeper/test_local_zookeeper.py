@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from builders import wait_until
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import Create
 from stoker.ha.open import open_coordinator
+from stoker.processes.local.cluster_state import start_time_of
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
 
@@ -58,5 +60,4 @@ def test_servers_die_with_the_process_that_started_them(tmp_path: Path):
         check=False,
     )
     pid = int(done.stdout)
-    # Ends as soon as there is no such process.
-    subprocess.run(["timeout", "10", "tail", f"--pid={pid}", "-f", "/dev/null"], check=True)
+    wait_until(lambda: start_time_of(pid) is None, "the server has ended")

@@ -16,8 +16,8 @@ from stoker.processes.local.zookeeper import LocalZooKeeper
 EXPIRED_WITHIN = 3 * SESSION_SECONDS
 
 
-async def fires(watch: Watch, seconds: float = EXPIRED_WITHIN) -> None:
-    async with asyncio.timeout(seconds):
+async def wait_until_fired(watch: Watch) -> None:
+    async with asyncio.timeout(EXPIRED_WITHIN):
         await watch.wait()
 
 
@@ -45,7 +45,7 @@ async def test_after_a_lost_answer_a_read_shows_whether_the_write_was_applied(
 async def test_a_session_cut_off_for_too_long_expires_and_is_reported_as_lost(
     proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
 ):
-    # LEAD-13
+    """Its ephemeral keys disappear before its process knows (LEAD-13)."""
     session, other = await open_session(at=proxy.address), await open_session()
     await session.commit([Create("mine", b"", ephemeral=True)])
     watch = Watch()
@@ -53,7 +53,7 @@ async def test_a_session_cut_off_for_too_long_expires_and_is_reported_as_lost(
     await other.read("mine", watch=watch)
     proxy.cut()
     await wait_for(session, ConnectionState.SUSPENDED)
-    await fires(watch)
+    await wait_until_fired(watch)
     assert await other.read("mine") is None
     assert session.state is ConnectionState.SUSPENDED
     proxy.heal()
@@ -75,8 +75,8 @@ async def test_a_brief_disconnection_keeps_the_session_and_fires_the_watches(
     await session.read("mine", watch=watch)
     await session.children("none", watch=of_children)
     proxy.cut()
-    await fires(watch)
-    await fires(of_children)
+    await wait_until_fired(watch)
+    await wait_until_fired(of_children)
     proxy.heal()
     await wait_for(session, ConnectionState.CONNECTED)
     found = await session.read("mine")
@@ -100,7 +100,7 @@ async def test_an_auto_renewing_coordinator_begins_another_session(
 
     noting = asyncio.create_task(note_states())
     proxy.cut()
-    await fires(watch)
+    await wait_until_fired(watch)
     await asyncio.sleep(2 * SESSION_SECONDS)  # The servers end the session meanwhile.
     proxy.heal()
     await wait_for(session, ConnectionState.CONNECTED)
@@ -110,7 +110,7 @@ async def test_an_auto_renewing_coordinator_begins_another_session(
     watch = Watch()
     assert await session.read("a", watch=watch) is not None
     await other.commit([Put("a", b"new")])
-    await fires(watch)
+    await wait_until_fired(watch)
     await session.commit([Put("a", b"newer", 1)])
 
 
