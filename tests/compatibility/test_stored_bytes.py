@@ -17,9 +17,7 @@ import pytest
 from stoker import __version__
 from stoker.core.checks.validation import validate
 from stoker.core.errors import CorruptContent
-from stoker.core.graph import (
-    JobGraph,
-)
+from stoker.core.graph import JobGraph
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.core.values import Value, decode_value

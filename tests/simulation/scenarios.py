@@ -118,6 +118,24 @@ async def wait_until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
             await asyncio.sleep(0.5)
 
 
+async def whole_life(cluster: SimulatedCluster) -> None:
+    """Run one job that finishes, one that fails first, and one that is cancelled."""
+    plain = await cluster.submit(job(cluster, sinks=2, restart=MANY_RESTARTS))
+    failing = await cluster.submit(job(cluster, fails=1, restart=MANY_RESTARTS))
+    endless = await cluster.submit(
+        job(cluster, seconds=FOREVER, sinks=2, streaming=True, cancel_seconds=1)
+    )
+    await asyncio.sleep(3)
+    await cluster.cancel(endless)
+    assert await cluster.wait_for_end(plain) is JobStatus.FINISHED
+    assert await cluster.wait_for_end(failing) is JobStatus.FINISHED
+    assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
+    await asyncio.sleep(100)
+    overview = await cluster.ask(lambda dispatcher: dispatcher.cluster_overview())
+    assert overview.resources.slots_free == 6
+    assert [key for key in cluster.coordination.all_keys() if key.startswith("jobs/")] == []
+
+
 def graph_path(cluster: SimulatedCluster, job_id: JobId) -> str:
     """Path of the file with the graph of a job."""
     [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from simulation.faults import ProcessKiller, kill_leader
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
+from simulation.scenarios import job, simulate, whole_life
 from stoker.core.failpoints import FAILPOINTS, armed
-from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 PASSED = sorted(name for name in FAILPOINTS if "pruning" not in name)
@@ -21,24 +20,6 @@ PASSED = sorted(name for name in FAILPOINTS if "pruning" not in name)
 
 Results are pruned only after days; tests of the store alone crash at those failpoints.
 """
-
-
-async def whole_life(cluster: SimulatedCluster) -> None:
-    """Run one job that finishes, one that fails first, and one that is cancelled."""
-    plain = await cluster.submit(job(cluster, sinks=2, restart=MANY_RESTARTS))
-    failing = await cluster.submit(job(cluster, fails=1, restart=MANY_RESTARTS))
-    endless = await cluster.submit(
-        job(cluster, seconds=FOREVER, sinks=2, streaming=True, cancel_seconds=1)
-    )
-    await asyncio.sleep(3)
-    await cluster.cancel(endless)
-    assert await cluster.wait_for_end(plain) is JobStatus.FINISHED
-    assert await cluster.wait_for_end(failing) is JobStatus.FINISHED
-    assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
-    await asyncio.sleep(100)
-    overview = await cluster.ask(lambda dispatcher: dispatcher.cluster_overview())
-    assert overview.resources.slots_free == 6
-    assert [key for key in cluster.coordination.all_keys() if key.startswith("jobs/")] == []
 
 
 async def restart_later(cluster: SimulatedCluster, killer: ProcessKiller) -> None:

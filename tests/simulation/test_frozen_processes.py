@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulation.faults import leader_of
-from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate
-from simulation.test_crash_sweep import whole_life
+from simulation.scenarios import FOREVER, MANY_RESTARTS, job, simulate, whole_life
 from stoker.aio.latest import Latest
 from stoker.core.errors import StokerError
 from stoker.core.failpoints import FAILPOINTS, armed
