@@ -52,11 +52,13 @@ class Victims:
 
     def damage(self, place: str, damage: Damage) -> None:
         records, files = self.cluster.coordination.tree().records, self.cluster.storage.files
+        sound = files[place] if place in files else records[place].value
+        damaged = damage(sound)
+        assert damaged != sound, place
         if place in files:
-            files[place] = damage(files[place])
+            files[place] = damaged
         else:
-            record = records[place]
-            records[place] = dataclasses.replace(record, value=damage(record.value))
+            records[place] = dataclasses.replace(records[place], value=damaged)
 
 
 def run_with_damage(folder: Path, number: int, damage: Damage) -> int:
