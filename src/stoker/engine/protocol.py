@@ -13,9 +13,7 @@ import threading
 
 import msgspec
 
-from stoker.core.graph import (
-    JobGraph,
-)
+from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId
 from stoker.core.regions import Region
 from stoker.core.results import Failure, Progress
@@ -233,7 +231,11 @@ class RunnerEnd:
     def receive(self) -> ToRunner | None:
         """Return the next message, or None when the task executor is gone."""
         while not self._received:
-            data = self._connection.recv(1 << 20)
+            try:
+                data = self._connection.recv(1 << 20)
+            except ConnectionError:
+                # The task executor died before it had read all that this process has sent.
+                return None
             if not data:
                 return None
             self._received += [_to_runner.decode(body) for body in self._deframer.feed(data)]

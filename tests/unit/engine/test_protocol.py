@@ -1,4 +1,6 @@
-"""Framing of messages between task executor and runner."""
+"""Messages between task executor and runner: how they are framed, and where they end."""
+
+import socket
 
 import msgspec
 import pytest
@@ -11,6 +13,8 @@ from stoker.engine.protocol import (
     Deframer,
     EndSession,
     Prepare,
+    Ready,
+    RunnerEnd,
     ToRunner,
     frame,
 )
@@ -39,3 +43,15 @@ def test_messages_arrive_whole_however_their_bytes_are_cut(
 def test_an_impossible_message_length_is_refused_before_memory_is_allocated() -> None:
     with pytest.raises(ValueError, match="is over"):
         Deframer().feed((LARGEST_MESSAGE + 1).to_bytes(4, "big"))
+
+
+@pytest.mark.parametrize("has_unread", [True, False])
+def test_a_runner_receives_no_message_once_its_task_executor_is_dead(has_unread: bool) -> None:
+    """The kernel resets the connection if the task executor leaves messages unread."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        end = RunnerEnd(theirs)
+        if has_unread:
+            end.send(Ready())
+        ours.close()
+        assert end.receive() is None

@@ -89,7 +89,7 @@ class Zygote:
                 for key, _ in selector.select():
                     if key.fd == wakeup_read:
                         os.read(wakeup_read, 512)
-                    elif not self._handle_request():
+                    elif not self.handle_request():
                         stopping = True
                 self._reap()
         self._end_all()
@@ -103,8 +103,13 @@ class Zygote:
                 return
             time.sleep(_LAST_SWEEP_SECONDS)
 
-    def _handle_request(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 3)
+    def handle_request(self) -> bool:
+        """Carry out one request; return whether the task executor is still there."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 3)
+        except ConnectionError:
+            # The task executor died before it had read all reports.
+            return False
         if not data:
             return False
         match self._decoder.decode(data):
