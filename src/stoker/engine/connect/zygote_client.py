@@ -14,14 +14,7 @@ import msgspec
 from stoker.core.errors import Unavailable
 from stoker.core.failpoints import failpoint
 from stoker.engine.child_channel import ChildChannel, open_channel
-from stoker.engine.protocol import (
-    Exited,
-    Fork,
-    Forked,
-    FromZygote,
-    Kill,
-    ToZygote,
-)
+from stoker.engine.protocol import Exited, Fork, Forked, FromZygote, Kill, ToZygote
 from stoker.osproc.captured_output import LogPump, PipeReader
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import OWNER, owner_mark
@@ -30,7 +23,7 @@ from stoker.osproc.parent_death import SINGLE_THREADED, die_with_parent_command
 _LARGEST_REPORT = 4096
 _STOP_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 5.0
-"""After the end of a process, for messages that it sent before; later ones are not read."""
+"""How long after the end of a process the messages that it had sent may still be received."""
 
 
 class ForkedProcess(ChildChannel):
@@ -48,7 +41,7 @@ class ForkedProcess(ChildChannel):
         self._zygote = zygote
         self.pid: int | None = None
         self.exited: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
-        """Set when the process and all that it has started are gone, or when its zygote is."""
+        """Done when the process and all that it started are gone, or when its zygote is gone."""
 
     @property
     def is_alive(self) -> bool:
@@ -90,26 +83,32 @@ class ZygoteClient:
         if self.died.done():
             raise Unavailable("the process that starts runners is gone; it is being restarted")
         self._count += 1
-        number = self._count
-        ours, theirs = socket.socketpair()
-        with theirs, ExitStack() as pipes:
-            channel = await open_channel(ours)
-            (output, out), (errors, err) = [self._open_pump(pipes) for _ in range(2)]
-            process = ForkedProcess(number, self, channel, (output, errors))
-            self._forked[number] = process
-            request = msgspec.msgpack.encode(Fork(runner=number, janitor=janitor))
-            try:
-                socket.send_fds(self._control, [request], [theirs.fileno(), out, err])
-            except OSError as error:
-                del self._forked[number]
-                channel[1].close()
-                raise Unavailable("the process that starts runners does not answer") from error
+        try:
+            return await self._fork(Fork(runner=self._count, janitor=janitor))
+        except OSError as error:
+            # The zygote does not answer, or this process may open no more files.
+            raise Unavailable(f"no runner can be started: {error}") from error
+
+    async def _fork(self, request: Fork) -> ForkedProcess:
+        """Send the zygote the child's ends of a channel and of two pipes; keep the others."""
+        with ExitStack() as child, ExitStack() as undo:
+            ours, theirs = socket.socketpair()
+            child.enter_context(theirs)
+            reader, writer = await open_channel(ours)
+            undo.callback(writer.close)
+            # A pump ends when the child's end of its pipe is closed.
+            (output, out), (errors, err) = [self._open_pump(child) for _ in range(2)]
+            descriptors = [theirs.fileno(), out, err]
+            socket.send_fds(self._control, [msgspec.msgpack.encode(request)], descriptors)
+            undo.pop_all()
+        process = ForkedProcess(request.runner, self, (reader, writer), (output, errors))
+        self._forked[request.runner] = process
         return process
 
-    def _open_pump(self, pipes: ExitStack) -> tuple[LogPump, int]:
-        """A pump for one output stream, and the end of the pipe for the process."""
+    def _open_pump(self, child: ExitStack) -> tuple[LogPump, int]:
+        """A pump for one output stream, and the child's end of its pipe."""
         reading, writing = os.pipe()
-        pipes.callback(os.close, writing)
+        child.callback(os.close, writing)
         pipe = PipeReader(reading)
         try:
             return LogPump(pipe, self._log, self._log_bytes), writing
@@ -137,13 +136,16 @@ class ZygoteClient:
             return
         match self._decoder.decode(data):
             case Forked(runner=number, pid=pid):
-                self._forked[number].pid = pid
+                if (process := self._forked.get(number)) is not None:
+                    process.pid = pid
             case Exited(runner=number, status=status):
-                self._end(self._forked.pop(number), ProcessExit(code=status))
+                # None if the zygote's own end was noticed before its last reports.
+                if (process := self._forked.pop(number, None)) is not None:
+                    self._end(process, ProcessExit(code=status))
 
     def _end(self, process: ForkedProcess, ended: ProcessExit) -> None:
         process.exited.set_result(ended)
-        # Usually the kernel has closed the channel by now. If not, no task may wait for it.
+        # The kernel has usually closed the channel by now. Otherwise nobody may wait for its end.
         asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, process.end_input)
 
     async def _watch(self) -> ProcessExit:

@@ -1,6 +1,7 @@
 """The task executor's side of the connection to a zygote, with a fake zygote."""
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stoker.core.errors import Unavailable
 from stoker.engine.connect import zygote_client
 from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteClient
 from stoker.engine.protocol import Exited, Forked, Ready, frame
@@ -80,3 +82,38 @@ async def test_messages_sent_before_the_end_of_a_runner_are_received(tmp_path: P
         process, connection = await fork_and_report_exit(client, zygote)
         os.write(connection, frame(Ready(spark_version="4")))
         assert await process.receive() == Ready(spark_version="4")
+
+
+async def test_a_runner_that_cannot_be_started_is_unavailable_and_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with connected(tmp_path / "log") as (client, _):
+        before = len(os.listdir("/proc/self/fd"))
+        made = iter([os.pipe])
+
+        def pipe() -> tuple[int, int]:
+            if (make := next(made, None)) is None:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return make()
+
+        monkeypatch.setattr(zygote_client.os, "pipe", pipe)
+        with pytest.raises(Unavailable, match="Too many open files"):
+            await client.fork()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def test_reports_that_arrive_after_the_end_of_the_zygote_are_ignored(tmp_path: Path):
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, error: errors.append(error))
+    async with connected(tmp_path / "log") as (client, zygote):
+        process = await client.fork()
+        zygote.receive_connection()
+        zygote.ended.set()
+        assert (await process.exited).parent == ProcessExit(code=0)
+        zygote.send_report(Forked(runner=1, pid=7))
+        zygote.send_report(Exited(runner=1, pid=7, status=-9))
+        for _ in range(5):
+            await asyncio.sleep(0)
+    assert errors == []
