@@ -206,6 +206,7 @@ class RunnerPool:
             while True:
                 # While the server is down, nothing can be prepared.
                 server = await self._wait_for_server()
+                await _kill(self._remove_spares(lambda runner: not runner.is_alive))
                 if not self._is_rushed:
                     await self._dismiss_surplus()
                 self._top_up()
@@ -224,7 +225,7 @@ class RunnerPool:
                 await asyncio.sleep(self._options.max_restart_delay.total_seconds())
 
     def _top_up(self) -> None:
-        self._spares = [spare for spare in self._spares if not _is_unusable(spare)]
+        self._spares = [spare for spare in self._spares if not _has_failed(spare)]
         if not self._is_rushed:
             self._spares = [self._warmed(spare) for spare in self._spares]
         while len(self._spares) < self._options.warm_runners:
@@ -276,20 +277,13 @@ def _start_spare(preparing: Coroutine[Any, Any, WarmRunner | StokerError], name:
 
 
 async def _kill(runners: Iterable[WarmRunner]) -> None:
-    """Kill runners at a server that ends; their sessions end with it."""
+    """Kill runners whose server is dead or about to end: their sessions end with it."""
     for runner in runners:
         await runner.process.kill()
 
 
 def _has_failed(spare: Spare) -> bool:
     return spare.done() and isinstance(spare.result(), StokerError)
-
-
-def _is_unusable(spare: Spare) -> bool:
-    if not spare.done():
-        return False
-    runner = spare.result()
-    return isinstance(runner, StokerError) or not runner.is_alive
 
 
 def _uses(spare: Spare) -> int:

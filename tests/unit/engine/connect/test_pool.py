@@ -263,6 +263,29 @@ def test_a_spare_runner_that_is_being_killed_is_not_used() -> None:
     run_virtual(main)
 
 
+def test_spares_whose_server_died_while_the_pool_was_busy_are_killed() -> None:
+    async def main() -> None:
+        old = Server()
+        servers = Servers(old)
+        options = EngineOptions(warm_runners=2, replenish_delay=timedelta(seconds=10))
+        pool = RunnerPool(options, cast(Any, servers), cast(Any, Zygotes(Zygote())), Ids())
+        keeping = asyncio.create_task(pool.run())
+        await asyncio.sleep(1)
+        await pool.take()
+        await asyncio.sleep(1)
+        (left,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        old.died.set_result(KILLED)
+        servers.current = Server()
+        await asyncio.sleep(20)
+        assert cast(Any, left.process).is_doomed
+        fresh = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert [runner.server for runner in fresh] == [servers.current] * 2
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
 def test_a_runner_starts_although_the_zygote_has_just_died() -> None:
     async def main() -> None:
         zygotes = Zygotes(Zygote(dies=True), Zygote())
