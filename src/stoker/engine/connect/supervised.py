@@ -106,10 +106,11 @@ class Supervised(Generic[R]):
                 started = asyncio.get_running_loop().time()
                 try:
                     await self._run_until_death()
-                except StartupFailed as failure:
-                    logger.warning("%s: %s", self._name, failure)
+                except (StartupFailed, OSError) as error:
+                    # OSError: the machine lacks processes, memory, open files or disk.
+                    logger.warning("%s: %s", self._name, error)
                     self._failed_starts += 1
-                    await self._set(None, failure)
+                    await self._set(None, _as_startup_failure(self._name, error))
                 self._deaths += 1
                 if asyncio.get_running_loop().time() - started > self._max_delay:
                     self._deaths = 1
@@ -180,3 +181,9 @@ class Supervised(Generic[R]):
             self.current = resource
             self._reason = reason
             self._changed.notify_all()
+
+
+def _as_startup_failure(name: str, error: StartupFailed | OSError) -> StartupFailed:
+    if isinstance(error, StartupFailed):
+        return error
+    return StartupFailed(f"{name} cannot be started: {error}")

@@ -26,10 +26,13 @@ class Child:
 
 
 class Children:
-    def __init__(self, failing: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, failing: frozenset[int] = frozenset(), error: type[Exception] = StartupFailed
+    ) -> None:
         self.started = 0
         self.living: list[int] = []
         self.failing = failing
+        self.error = error
         self.at_death: Callable[[], object] = lambda: None
         """Called at the death of a child, before the supervisor notices it."""
 
@@ -39,7 +42,7 @@ class Children:
         number = self.started
         await asyncio.sleep(5)
         if number in self.failing:
-            raise StartupFailed(f"child {number} does not start")
+            raise self.error(f"child {number} does not start")
         end: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
 
         async def death() -> ProcessExit:
@@ -58,9 +61,13 @@ class Children:
 Scenario = Callable[[Supervised[Child], Children], Awaitable[None]]
 
 
-def run_scenario(scenario: Scenario, failing: frozenset[int] = frozenset()) -> None:
+def run_scenario(
+    scenario: Scenario,
+    failing: frozenset[int] = frozenset(),
+    error: type[Exception] = StartupFailed,
+) -> None:
     async def main() -> None:
-        children = Children(failing)
+        children = Children(failing, error)
         supervised = Supervised(
             "the child",
             children.start,
@@ -104,13 +111,22 @@ def test_a_process_that_has_just_died_is_not_returned() -> None:
     run_scenario(scenario)
 
 
-def test_a_process_that_never_starts_is_broken_with_the_reason() -> None:
+@pytest.mark.parametrize("error", [StartupFailed, OSError])
+def test_a_start_that_fails_is_tried_again(error: type[Exception]) -> None:
+    async def scenario(supervised: Supervised[Child], children: Children) -> None:
+        assert (await supervised.get()).number == 2
+
+    run_scenario(scenario, frozenset({1}), error)
+
+
+@pytest.mark.parametrize("error", [StartupFailed, OSError])
+def test_a_process_that_never_starts_is_broken_with_the_reason(error: type[Exception]) -> None:
     async def scenario(supervised: Supervised[Child], children: Children) -> None:
         with pytest.raises(StartupFailed, match="child 3 does not start"):
             await supervised.get()
         assert supervised.state is EngineState.BROKEN
 
-    run_scenario(scenario, frozenset({1, 2, 3}))
+    run_scenario(scenario, frozenset({1, 2, 3}), error)
 
 
 def test_the_old_process_serves_until_its_successor_is_up_and_lives_until_its_release() -> None:
