@@ -87,22 +87,30 @@ class Publisher:
         self._remove_leftovers()
         staged = self._staging_directory()
         manifest = self._stage(write, staged)
+        if manifest is None:
+            return None
         with _uninterrupted():
-            if self._may_write():
-                # From here on these files are the output: no failure may remove them.
-                manifest = self._decide_and_publish(manifest, by_partition=by_partition)
+            # From here on these files are the output: no failure may remove them.
+            decided = self._decide_and_publish(manifest, by_partition=by_partition)
             self._files.remove_folder(staged)
-        return manifest
+        return decided
 
-    def _stage(self, write: Write, staged: str) -> Manifest:
+    def _stage(self, write: Write, staged: str) -> Manifest | None:
+        """Write the staged files; None, without files, if the target must not be written."""
         failpoint("publishing.before-staging")
         try:
             write(staged)
             failpoint("publishing.after-staging")
-            return self._manifest_of_staged(staged)
+            manifest = self._manifest_of_staged(staged)
+            # Somebody else may have created the target meanwhile.
+            may_write = self._may_write()
         except BaseException:
             self._files.remove_folder(staged)
             raise
+        if not may_write:
+            self._files.remove_folder(staged)
+            return None
+        return manifest
 
     def _decide_and_publish(self, manifest: Manifest, *, by_partition: bool) -> Manifest:
         publication = Publication(

@@ -152,6 +152,27 @@ def test_a_target_that_exists_is_refused_or_left_alone_by_mode(harness: SinkHarn
         harness.attempt()
 
 
+@pytest.mark.parametrize("mode", ["ignore", "errorifexists"])
+def test_a_target_that_somebody_creates_during_the_write_is_left_alone(
+    harness: SinkHarness, mode: str
+) -> None:
+    def write_beside_another(folder: str) -> None:
+        harness.write(folder)
+        harness.put(f"{harness.target}/part-of-another", b"1")
+
+    harness.mode = mode
+    publisher = harness.publisher()
+    if mode == "ignore":
+        assert publisher.publish(write_beside_another, by_partition=False) is None
+    else:
+        with pytest.raises(CannotRun, match="already exists"):
+            publisher.publish(write_beside_another, by_partition=False)
+    assert publisher.finish_earlier_attempt() is None
+    assert harness.files is not None
+    beside = harness.files.sizes(harness.target.rpartition("/")[0])
+    assert list(beside) == ["out/part-of-another"]
+
+
 def test_a_failed_write_leaves_nothing_behind(harness: SinkHarness) -> None:
     def half(folder: str) -> None:
         harness.put(f"{folder}/part-1", b"1")
