@@ -119,21 +119,24 @@ def too_slow(seconds: float) -> Failure:
 
 
 def apply_limits(limits: RunnerLimits) -> KernelLimits:
-    """Have the kernel refuse this process more memory or files; return the limits before.
+    """Have the kernel refuse this process more memory or files; return the previous limits.
 
-    Child processes inherit the limit, each for itself; the task executor checks the sum.
+    Each child process inherits them for itself alone; the task executor checks the sum.
     """
     before = {
         which: resource.getrlimit(which) for which in (resource.RLIMIT_DATA, resource.RLIMIT_NOFILE)
     }
-    _, most = before[resource.RLIMIT_DATA]
-    resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + limits.memory, most))
+    _set_soft_limit(resource.RLIMIT_DATA, _data_bytes() + limits.memory)
     if limits.open_files is not None:
-        _, most = before[resource.RLIMIT_NOFILE]
-        unlimited = most == resource.RLIM_INFINITY
-        allowed = limits.open_files if unlimited else min(limits.open_files, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+        _set_soft_limit(resource.RLIMIT_NOFILE, limits.open_files)
     return before
+
+
+def _set_soft_limit(which: int, wanted: int) -> None:
+    """Set the limit, or the hard limit if that is lower: the kernel refuses more."""
+    _, most = resource.getrlimit(which)
+    allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    resource.setrlimit(which, (allowed, most))
 
 
 def restore_limits(before: KernelLimits) -> None:

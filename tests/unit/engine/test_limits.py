@@ -1,15 +1,19 @@
 """How many resources the processes of a task may use."""
 
 import errno
+import resource
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.options import ByteSize
 from stoker.core.results import Failure
 from stoker.engine.limits import (
+    RunnerLimits,
     Usage,
+    apply_limits,
     exceeded_limit,
     limits_of,
     machine_memory,
@@ -74,3 +78,22 @@ def test_a_failure_caused_by_a_limit_says_how_to_raise_it() -> None:
     assert "runner.memory" in of_memory.message
     assert name_limit(failure, OSError(errno.ENOENT, "not there"), limits) is failure
     assert name_limit(failure, MemoryError(), None) is failure
+
+
+@pytest.mark.parametrize("most", [resource.RLIM_INFINITY, 64])
+def test_a_hard_limit_below_the_limit_of_the_task_is_kept(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """The kernel refuses a soft limit above the hard limit."""
+    limits = dict.fromkeys((resource.RLIMIT_DATA, resource.RLIMIT_NOFILE), (most, most))
+    before = dict(limits)
+    monkeypatch.setattr(resource, "getrlimit", limits.__getitem__)
+    monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
+    assert apply_limits(RunnerLimits(memory=2**30, processes=1, open_files=100)) == before
+    soft = [limits[which][0] for which in (resource.RLIMIT_DATA, resource.RLIMIT_NOFILE)]
+    if most == 64:
+        assert soft == [64, 64]
+    else:
+        assert soft[0] > 2**30
+        assert soft[1] == 100
+    assert {hard for _, hard in limits.values()} == {most}
