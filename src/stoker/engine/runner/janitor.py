@@ -138,7 +138,7 @@ STATE_QUERY = (
     "SELECT reflect('org.apache.spark.JobArtifactSet', 'getCurrentJobArtifactState') AS state "
     "FROM VALUES (1)"
 )
-_NO_WORKERS = ("", "java", "jspawnhelper", "rm")
+_NOT_WORKERS = ("", "java", "jspawnhelper", "rm")
 """Other children of a server: Spark removes the files of each session with a command."""
 _ID = re.compile(r"JobArtifactState\(([0-9a-f-]{36})")
 
@@ -163,7 +163,7 @@ def python_workers_at(server_pid: int) -> list[int]:
     A process that has yet to become one (a Java launcher) does not count: when a session ends, its
     workers have started long before.
     """
-    return [child for child in children_of(server_pid) if program_of(child) not in _NO_WORKERS]
+    return [child for child in children_of(server_pid) if program_of(child) not in _NOT_WORKERS]
 
 
 def session_mark_in(state: str) -> str:
@@ -186,7 +186,7 @@ def has_active_tasks(ui: str, owners: Set[str]) -> bool:
         for job in _get(f"{root}/jobs")
         if is_job_of(job, owners) and may_have_active_tasks(job)
         for stage in job["stageIds"]
-        for attempt in _get(f"{root}/stages/{stage}?details=false")
+        for attempt in _attempts_of_stage(f"{root}/stages/{stage}?details=false")
     )
 
 
@@ -222,12 +222,16 @@ def _application(ui: str) -> str:
     return f"{ui}/api/v1/applications/{applications[0]['id']}"
 
 
-def _get(url: str) -> Any:
+def _attempts_of_stage(url: str) -> Any:
     try:
-        with _direct.open(url, timeout=_ANSWER_SECONDS) as answer:
-            return json.load(answer)
+        return _get(url)
     except urllib.error.HTTPError as error:
         if error.code == 404:
-            # Spark has forgotten it, or the stage was never submitted.
+            # Spark has forgotten the stage, or it was never submitted.
             return []
         raise
+
+
+def _get(url: str) -> Any:
+    with _direct.open(url, timeout=_ANSWER_SECONDS) as answer:
+        return json.load(answer)

@@ -1,5 +1,9 @@
 """All work of a session is ended, including work that starts meanwhile."""
 
+import io
+import json
+import urllib.error
+from email.message import Message
 from types import SimpleNamespace
 
 import pytest
@@ -152,3 +156,34 @@ def test_the_mark_of_python_workers_is_read_from_the_answer_of_spark() -> None:
     said = f"Some(JobArtifactState({name},Some(spark://h:1/artifacts/{name}/classes/)))"
     assert session_mark_in(said) == name
     assert session_mark_in("None") == ""
+
+
+class SparkPages:
+    """Spark's monitoring with one job of the session `session`; unlisted pages do not exist."""
+
+    def __init__(self, **pages: object) -> None:
+        root = "http://spark/api/v1/applications"
+        self._pages = {root: [{"id": "app"}]} | {
+            f"{root}/app/{name}": page for name, page in pages.items()
+        }
+
+    def open(self, url: str, timeout: float) -> io.StringIO:
+        if url not in self._pages:
+            raise urllib.error.HTTPError(url, 404, "Not Found", Message(), None)
+        return io.StringIO(json.dumps(self._pages[url]))
+
+
+def test_a_stage_that_spark_has_forgotten_has_no_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = {"jobGroup": "session", "status": "FAILED", "numActiveTasks": 0, "stageIds": [7]}
+    monkeypatch.setattr(janitor, "_direct", SparkPages(jobs=[job]))
+    assert not janitor.has_active_tasks("http://spark", {"session"})
+
+
+def test_a_missing_page_does_not_prove_that_work_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(janitor, "_direct", SparkPages())
+    with pytest.raises(OSError, match="Not Found"):
+        janitor.executing_operations("http://spark")
+    with pytest.raises(OSError, match="Not Found"):
+        janitor.has_active_tasks("http://spark", {"session"})
