@@ -141,6 +141,9 @@ class ConnectEngine:
         if self._closed:
             raise Unavailable("the Spark engine is closed")
         runner = await self._pool.take()
+        if self._closed:
+            await runner.process.kill()
+            raise Unavailable("the Spark engine was closed before the task started")
         self._spark_version = runner.spark_version
         running = ConnectTask(task, runner, listener, self._resources)
         self._recycling.add(running)
