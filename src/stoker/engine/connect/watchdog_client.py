@@ -6,10 +6,12 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.errors import StartupFailed
 from stoker.engine.watchdog.leases import Started, ToWatchdog, Unwatch, WatchLease, closed_marker
 from stoker.osproc.exit import ProcessExit
@@ -28,14 +30,10 @@ class WatchdogClient:
 
     async def wait_until_started(self, died: "asyncio.Task[ProcessExit]") -> int:
         """Return the process id of the Spark server; raise StartupFailed if the watchdog died."""
-        receiving = asyncio.create_task(
-            asyncio.get_running_loop().sock_recv(self._control, _LARGEST_MESSAGE)
-        )
-        await asyncio.wait({receiving, died}, return_when=asyncio.FIRST_COMPLETED)
-        if not receiving.done():
-            receiving.cancel()
-        elif data := receiving.result():
-            return msgspec.msgpack.decode(data, type=Started).pid
+        receiving = asyncio.get_running_loop().sock_recv(self._control, _LARGEST_MESSAGE)
+        with suppress(StoppedFirst):
+            if data := await run_unless(died, receiving):
+                return msgspec.msgpack.decode(data, type=Started).pid
         ended = await died
         raise StartupFailed(f"the Spark server's watchdog did not start: {ended.describe()}")
 
@@ -43,7 +41,7 @@ class WatchdogClient:
         return closed_marker(self._closed_sessions, session_id)
 
     def watch(self, session_id: str, until: float, runner: int | None) -> None:
-        """Have work of the session ended at that moment, unless this is called again before."""
+        """Have the watchdog end the session's work at that moment, unless renewed before."""
         if math.isinf(until):
             return
         started = start_time(runner) if runner else None
@@ -97,7 +95,7 @@ async def start_watched(
     log: Path,
     closed_sessions: Path,
 ) -> tuple[asyncio.subprocess.Process, WatchdogClient]:
-    """Start a Spark server below a watchdog; return the watchdog, which ends as the server ends.
+    """Start a Spark server below a watchdog; return the watchdog, which exits as the server does.
 
     `closed_sessions`: the directory in which runners mark the sessions that they have closed.
     """
@@ -113,7 +111,7 @@ async def start_watched(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            # Ctrl-C at a terminal goes to the task executor, which then ends the server in order.
+            # Ctrl-C at a terminal is for the task executor alone, which then stops the server.
             start_new_session=True,
         )
     return process, WatchdogClient(ours, closed_sessions)
