@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,33 +120,19 @@ async def start_driver(
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> DriverProcess:
-    """Start a driver that waits for its task; raises Unavailable, with its last output."""
+    """Start a driver that waits for its task; raises Unavailable with the reason."""
     master = (settings or {}).get("spark.master", setup.options.master)
     if (absent := await find_absent_master(master)) is not None:
         raise Unavailable(absent)
     directory = setup.work / "drivers" / name
-    files = _prepare(setup, directory, settings or {})
-    ours, theirs = socket.socketpair()
-    command = _command(setup, theirs.fileno(), warm=warm)
-    failpoint("driver.before-launch")
-    with theirs:
-        channel = await open_channel(ours)
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=directory,
-            env=_environment(setup, files) | dict(environment or {}),
-            pass_fds=(theirs.fileno(),),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    log = setup.logs / "drivers.log"
-    limit = int(setup.options.runner_log_size)
-    pumps = (LogPump(process.stdout, log, limit), LogPump(process.stderr, log, limit))
-    driver = DriverProcess(process, directory, channel, pumps)
+    try:
+        files = _prepare(setup, directory, settings or {})
+        variables = _environment(setup, files) | dict(environment or {})
+        driver = await _launch(setup, directory, variables, warm=warm)
+    except OSError as error:
+        # The machine lacks processes, memory, open files or disk.
+        shutil.rmtree(directory, ignore_errors=True)
+        raise Unavailable(f"a Spark driver cannot be started: {error}") from error
     failpoint("driver.after-launch")
     try:
         await _wait_until_ready(driver, setup)
@@ -154,6 +140,35 @@ async def start_driver(
         await driver.kill()
         raise
     return driver
+
+
+async def _launch(
+    setup: DriverSetup, directory: Path, variables: Mapping[str, str], *, warm: bool
+) -> DriverProcess:
+    ours, theirs = socket.socketpair()
+    failpoint("driver.before-launch")
+    with theirs, ExitStack() as undo:
+        reader, writer = await open_channel(ours)
+        undo.callback(writer.close)
+        process = await asyncio.create_subprocess_exec(
+            *_command(setup, theirs.fileno(), warm=warm),
+            cwd=directory,
+            env=variables,
+            pass_fds=(theirs.fileno(),),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        # Driver and JVM die with the supervisor.
+        undo.callback(process.kill)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        log = setup.logs / "drivers.log"
+        limit = int(setup.options.runner_log_size)
+        pumps = (LogPump(process.stdout, log, limit), LogPump(process.stderr, log, limit))
+        undo.pop_all()
+    return DriverProcess(process, directory, (reader, writer), pumps)
 
 
 async def _wait_until_ready(driver: DriverProcess, setup: DriverSetup) -> None:
