@@ -1,4 +1,4 @@
-"""Files and settings of a Spark Connect server, made from the engine's options.
+"""Files, settings and environment of a Spark Connect server or classic driver.
 
 The user's settings win over Stoker's defaults, except for those that Stoker needs in order to tell
 whether cancelled work has ended.
@@ -6,15 +6,27 @@ whether cancelled work has ended.
 
 import importlib.util
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.core.errors import StartupFailed
 from stoker.core.job_options import SHUFFLE_PARTITIONS
+from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
+from stoker.osproc.orphans import OWNER, owner_mark
 
 STARTED_MARK = "Spark Connect server started at: "
+
+_FOREIGN_VARIABLES = (
+    "SPARK_REMOTE",
+    "SPARK_LOCAL_REMOTE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+)
+"""Variables of this process that would connect the new one to another Spark."""
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -24,15 +36,17 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+# Logs the same harmless warning at every start.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+_SERVER_LOGGERS = """\
 # Logs the port and the address of the web page, which are chosen when the server starts.
 logger.server.name = org.apache.spark.sql.connect.service.SparkConnectServer
 logger.server.level = info
 logger.ui.name = org.apache.spark.util.Utils
 logger.ui.level = info
-# Logs the same harmless warning at every start.
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-# Logs that a pool of ours is not in a file of pools, which is not needed.
+# Warns of each scheduler pool that no file configures; Stoker's pools need no file.
 logger.pools.name = org.apache.spark.scheduler.FairSchedulableBuilder
 logger.pools.level = error
 """
@@ -40,7 +54,7 @@ logger.pools.level = error
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFiles:
-    """Paths of one server, all below the engine's working directory."""
+    """Paths of one server or driver: its own files, and its log."""
 
     work: Path
     logs: Path
@@ -80,10 +94,11 @@ class ServerFiles:
         )
         return self.logs / f"spark-server{suffix}.log"
 
-    def write(self, properties: dict[str, str]) -> None:
+    def write(self, properties: dict[str, str], *, loggers: str = _SERVER_LOGGERS) -> None:
+        """Write the files that Spark reads; `loggers` are further lines for log4j."""
         self.own.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
-        self.log4j.write_text(_LOG4J)
+        self.log4j.write_text(_LOG4J + loggers)
         # Not passed on the command line, which everybody can read: settings can hold secrets.
         descriptor = os.open(self.properties, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
@@ -133,11 +148,7 @@ def spark_properties(
         "spark.sql.connect.serverStacktrace.enabled": "false",
         "spark.python.task.killTimeout": "100ms",
         "spark.scheduler.mode": "FAIR",
-        SHUFFLE_PARTITIONS: str(cores),
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        **pipeline_settings(cores),
         "spark.sql.warehouse.dir": (files.work / "warehouse").as_uri(),
         "spark.local.dir": str(own / "local"),
         "spark.ui.port": "0",
@@ -153,6 +164,17 @@ def spark_properties(
     if is_on_this_machine(options.master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return properties | options.spark_properties | _REQUIRED
+
+
+def pipeline_settings(cores: int) -> dict[str, str]:
+    """Settings of pipelines, the same on both engines; classic programs keep Spark's defaults."""
+    return {
+        SHUFFLE_PARTITIONS: str(cores),
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
 
 
 def _reaper(seconds: float) -> dict[str, str]:
@@ -177,6 +199,21 @@ def spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise StartupFailed("pyspark is not installed; pip install 'pyspark[connect]'")
     return Path(spec.origin).parent
+
+
+def spark_environment(master: str, java: Java) -> dict[str, str]:
+    """Environment of a server or driver: that of this process, adapted."""
+    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_VARIABLES}
+    environment |= {
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        OWNER: owner_mark(),
+    }
+    if is_on_this_machine(master):
+        # Without this, the web page listens on every interface.
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return environment
 
 
 def is_on_this_machine(master: str) -> bool:

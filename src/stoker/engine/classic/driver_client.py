@@ -15,26 +15,17 @@ from stoker.core.errors import Unavailable
 from stoker.core.failpoints import failpoint
 from stoker.engine.child_channel import ChildChannel, open_channel
 from stoker.engine.classic.options import ClassicOptions
-from stoker.engine.classic.settings import LOG4J, driver_properties
+from stoker.engine.classic.settings import LOGGERS, driver_properties
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
 from stoker.engine.protocol import NotReady, Ready
-from stoker.engine.server_config import ServerFiles, is_on_this_machine, spark_home
+from stoker.engine.server_config import ServerFiles, spark_environment
 from stoker.engine.spark_masters import find_absent_master
 from stoker.osproc.captured_output import LogPump
 from stoker.osproc.exit import ProcessExit
-from stoker.osproc.orphans import OWNER, owner_mark
 
 _KILL_SECONDS = 5.0
 """How long the supervisor may take to kill the driver before it is killed itself."""
-_FOREIGN_VARIABLES = (
-    "SPARK_REMOTE",
-    "SPARK_LOCAL_REMOTE",
-    "SPARK_CONNECT_MODE_ENABLED",
-    "PYSPARK_GATEWAY_PORT",
-    "PYSPARK_GATEWAY_SECRET",
-)
-"""Variables of this process that would connect the driver to another Spark."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,8 +194,8 @@ def _prepare(setup: DriverSetup, directory: Path, settings: Mapping[str, str]) -
     for name in ("local", "tmp", "derby"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     files = ServerFiles(work=directory, logs=setup.logs)
-    files.write(driver_properties(setup.options, setup.classic, files, setup.warehouse, settings))
-    files.log4j.write_text(LOG4J)
+    properties = driver_properties(setup.options, setup.classic, files, setup.warehouse, settings)
+    files.write(properties, loggers=LOGGERS)
     return files
 
 
@@ -222,16 +213,8 @@ def _command(setup: DriverSetup, descriptor: int, *, warm: bool) -> list[str]:
 
 
 def _environment(setup: DriverSetup, files: ServerFiles) -> dict[str, str]:
-    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_VARIABLES}
-    environment |= {
-        "JAVA_HOME": str(setup.java.home),
-        "SPARK_HOME": str(spark_home()),
-        "PYSPARK_PYTHON": sys.executable,
+    return spark_environment(setup.options.master, setup.java) | {
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {files.properties} pyspark-shell",
         # Output of a program reaches the user line by line.
         "PYTHONUNBUFFERED": "1",
-        OWNER: owner_mark(),
     }
-    if is_on_this_machine(setup.options.master):
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return environment

@@ -9,16 +9,7 @@ from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import ServerFiles, spark_properties
 
-LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
+LOGGERS = """\
 # Warns of a directory that the program did not choose.
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
@@ -97,14 +88,3 @@ def driver_properties(
     if java_options in settings:
         settings[java_options] = f"{kept.get(java_options, '')} {settings[java_options]}".strip()
     return kept | settings
-
-
-def stream_settings(cores: int) -> dict[str, str]:
-    """Settings for pipelines, the same as on the connect engine; programs keep Spark's own."""
-    return {
-        SHUFFLE_PARTITIONS: str(cores),
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    }

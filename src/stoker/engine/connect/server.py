@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -25,14 +24,14 @@ from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import (
     STARTED_MARK,
     ServerFiles,
-    is_on_this_machine,
+    spark_environment,
     spark_home,
     spark_properties,
 )
 from stoker.engine.spark_masters import find_absent_master
 from stoker.osproc.captured_output import last_error_lines
 from stoker.osproc.exit import ProcessExit
-from stoker.osproc.orphans import OWNER, SERVER, kill_marked, owner_mark
+from stoker.osproc.orphans import SERVER, kill_marked
 from stoker.osproc.process_tree import kill_tree
 
 logger = logging.getLogger(__name__)
@@ -51,7 +50,6 @@ _JAVA_OUT_OF_MEMORY = 3
 """Java's exit code with `-XX:+ExitOnOutOfMemoryError`."""
 _TAIL_BYTES = 64 * 1024
 _UI_STARTED = re.compile(r"started service 'SparkUI' on port (\d+)")
-_FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 @dataclass(eq=False)
@@ -156,9 +154,8 @@ async def _server_process(
         )
     )
     log_start = files.log.stat().st_size if files.log.exists() else 0
-    environment = _environment(options, java, home) | {
+    environment = spark_environment(options.master, java) | {
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        OWNER: owner_mark(),
         SERVER: files.mark,
     }
     failpoint("server.before-launch")
@@ -202,19 +199,6 @@ def _command(home: Path, files: ServerFiles) -> list[str]:
         "org.apache.spark.sql.connect.service.SparkConnectServer",
         "spark-internal",
     ]
-
-
-def _environment(options: EngineOptions, java: Java, home: Path) -> dict[str, str]:
-    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_SETTINGS}
-    environment |= {
-        "JAVA_HOME": str(java.home),
-        "SPARK_HOME": str(home),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    if is_on_this_machine(options.master):
-        # Without this, the web page listens on every interface.
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return environment
 
 
 async def _wait_until_listening(

@@ -32,7 +32,7 @@ from stoker.core.states import ExecutionState
 from stoker.engine.classic.driver.progress import current_progress
 from stoker.engine.classic.driver.warm_spark import WarmSpark
 from stoker.engine.classic.environments import pack
-from stoker.engine.classic.settings import Fit, fit_of, stream_settings
+from stoker.engine.classic.settings import Fit, fit_of
 from stoker.engine.failures import failure_of
 from stoker.engine.lease import LeaseStep, LeaseThreads
 from stoker.engine.limits import apply_limits, name_limit, release_memory_limit
@@ -50,6 +50,7 @@ from stoker.engine.protocol import (
 from stoker.engine.region.program import enter, execute, failure_of_error, print_uncaught
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.session_policy import DedicatedSession
+from stoker.engine.server_config import pipeline_settings
 from stoker.osproc.process_tree import kill_tree
 
 _POLL_SECONDS = 1.0
@@ -168,7 +169,7 @@ class Driver:
             self._spark.discard_context()
         os.chdir(self._directory)
         session: Any = self._spark.claim() or SparkSession.builder.getOrCreate()
-        for key, value in stream_settings(os.cpu_count() or 1).items():
+        for key, value in pipeline_settings(os.cpu_count() or 1).items():
             session.conf.set(key, value)
         if not self._task.region.streaming:
             # A stream reports its own progress.
