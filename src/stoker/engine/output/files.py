@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -11,9 +10,9 @@ from stoker.engine.region.locations import local_path
 
 
 class OutputFiles(Protocol):
-    """Paths are in Spark's form.
+    """The files of one file system. Paths are in Spark's form.
 
-    A move creates the folders of its target. A folder that does not exist counts as empty.
+    A folder that does not exist counts as empty.
     """
 
     def exists(self, path: str) -> bool: ...
@@ -31,7 +30,10 @@ class OutputFiles(Protocol):
     def open(self, path: str) -> BinaryIO: ...
 
     def move(self, source: str, target: str) -> None:
-        """Move one file, replacing the target. Fails if the source does not exist."""
+        """Move one file, and create the folders of its target; an existing target is replaced.
+
+        Fails if the source does not exist.
+        """
         ...
 
     def move_folder(self, source: str, target: str) -> bool:
@@ -115,27 +117,23 @@ class RemoteFiles:
         self._filesystem = filesystem
 
     def exists(self, path: str) -> bool:
-        with self._uncached():
-            return bool(self._filesystem.exists(path))
+        return bool(self._uncached.exists(path))
 
     def is_folder(self, path: str) -> bool:
-        with self._uncached():
-            return bool(self._filesystem.isdir(path))
+        return bool(self._uncached.isdir(path))
 
     def sizes(self, path: str) -> dict[str, int]:
         root = self._root(path)
-        with self._uncached():
-            found = self._filesystem.find(root, detail=True)
+        found = self._uncached.find(root, detail=True)
         return {
             name.removeprefix(root).strip("/"): int(facts["size"]) for name, facts in found.items()
         }
 
     def folders(self, path: str) -> list[str]:
-        with self._uncached():
-            try:
-                listed = self._filesystem.ls(self._root(path), detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+        try:
+            listed = self._uncached.ls(self._root(path), detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         return sorted(
             entry["name"].rstrip("/").rpartition("/")[2]
             for entry in listed
@@ -165,11 +163,11 @@ class RemoteFiles:
     def _root(self, path: str) -> str:
         return str(self._filesystem._strip_protocol(path)).rstrip("/")
 
-    @contextlib.contextmanager
-    def _uncached(self) -> Iterator[None]:
-        """Drop cached listings: Spark writes to the same folders."""
+    @property
+    def _uncached(self) -> Any:
+        """The file system without its cached listings: Spark writes to the same folders."""
         self._filesystem.invalidate_cache()
-        yield
+        return self._filesystem
 
 
 def _local(path: str) -> Path:

@@ -1,4 +1,4 @@
-"""Compile a region of the job graph to Spark DataFrames, each vertex from its inputs.
+"""Compiles a region of the job graph to Spark DataFrames, each vertex from its inputs.
 
 Nothing runs here: a DataFrame is only a plan until the region's one action. The job's functions
 are loaded before any frame is built, so that a broken one fails the task before it has an effect.
@@ -19,6 +19,7 @@ from stoker.core.graph import (
     Source,
     Sql,
     Transform,
+    Vertex,
 )
 from stoker.core.regions import Region
 from stoker.engine.failures import CannotRun
@@ -42,6 +43,18 @@ def run_sql(session: Session, query: str, parameters: Mapping[str, str]) -> Data
     return session.sql(query, args=arguments) if arguments else session.sql(query)
 
 
+def function_of(vertex: Vertex) -> PythonFunction | None:
+    match vertex:
+        case (
+            Source(read=PythonFunction() as function)
+            | Transform(compute=PythonFunction() as function)
+            | Sink(write=PythonFunction() as function)
+        ):
+            return function
+        case _:
+            return None
+
+
 class RegionCompiler:
     def __init__(
         self, session: Session, graph: JobGraph, region: Region, results: MaterializedResults
@@ -58,13 +71,8 @@ class RegionCompiler:
     def load_functions(self) -> None:
         """Load every function of the region; raises CannotRun for one that is broken."""
         for vertex in map(self._graph.vertex, self._region.vertices):
-            match vertex:
-                case (
-                    Source(read=PythonFunction() as function)
-                    | Transform(compute=PythonFunction() as function)
-                    | Sink(write=PythonFunction() as function)
-                ):
-                    self._functions[vertex.name] = load_function(function, vertex.name)
+            if (function := function_of(vertex)) is not None:
+                self._functions[vertex.name] = load_function(function, vertex.name)
 
     @property
     def functions(self) -> Iterable[Callable[..., Any]]:
@@ -115,7 +123,7 @@ class RegionCompiler:
         arguments = [self._argument(name, parameter) for parameter in function.parameters]
         frame = self._functions[name](*arguments)
         # Look at the class: reading `frame.isStreaming` would call the server.
-        if not all(hasattr(type(frame), name) for name in ("isStreaming", "writeStream")):
+        if not all(hasattr(type(frame), each) for each in ("isStreaming", "writeStream")):
             raise CannotRun(
                 "NotADataFrame",
                 f"the function {function.name} of {name} returned {_describe(frame)}, but a "

@@ -27,7 +27,6 @@ from stoker.core.graph import (
     Source,
     SqlScript,
     Transform,
-    Vertex,
 )
 from stoker.core.job_options import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.manifests import Manifest
@@ -40,6 +39,7 @@ from stoker.engine.region.compile import (
     RegionCompiler,
     Session,
     explain_mismatch,
+    function_of,
     run_sql,
 )
 from stoker.engine.region.environment import check_versions, place_artifacts
@@ -101,7 +101,7 @@ class RegionExecution:
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
         compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
         self._compiler = compiler
-        if any(_has_function(task.graph.vertex(name)) for name in task.region.vertices):
+        if any(map(function_of, map(task.graph.vertex, task.region.vertices))):
             check_versions(task.graph.environment)
             compiler.load_functions()
         end = task.graph.vertex(task.region.id)
@@ -130,7 +130,7 @@ class RegionExecution:
         return self._policy.leaves_process_clean(functions)
 
     def empty_session(self) -> bool:
-        """Empty the session after success; returns whether the next task may use it.
+        """Empty the session after success; return whether the next task may use it.
 
         Called only if the task leaves the process clean.
         """
@@ -139,13 +139,13 @@ class RegionExecution:
         return self._policy.empty_session(self._session, views, has_settings=has_settings)
 
     def final_progress(self) -> Progress:
-        """The progress of a successful task. Spark does not always report its last Spark tasks."""
+        """The progress of a successful task: all done, even if Spark's last report said less."""
         return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
 
     # Before anything runs
 
     def _finish_earlier_attempt(self) -> bool:
-        """Whether an earlier attempt has decided the result, so that nothing is computed again."""
+        """Finish what an earlier attempt has decided; return whether there is such a result."""
         if self._task.region.streaming:
             return False
         end = self._task.graph.vertex(self._task.region.id)
@@ -369,15 +369,3 @@ def _with_trigger(writer: Any, trigger: str | None) -> Any:
             return writer.trigger(once=True)
         case interval:
             return writer.trigger(processingTime=interval)
-
-
-def _has_function(vertex: Vertex) -> bool:
-    match vertex:
-        case (
-            Source(read=PythonFunction())
-            | Transform(compute=PythonFunction())
-            | Sink(write=PythonFunction())
-        ):
-            return True
-        case _:
-            return False
