@@ -2,12 +2,12 @@
 
 A task has three parts: a runner process with the user's code, a session at the shared Spark server,
 and the work of that session in Spark, which continues without the runner. Each part can die or
-freeze by itself. Before the outcome is known to be final, the work must be gone for certain, since
+freeze by itself. A task that did not finish is reported only when its work is certainly gone, since
 the next attempt may start at once and write to the same sinks.
 
-`_run` starts the work and then clears up. The work goes through one layer for each thing that can
-end it, from the outside in: the time limit, the takeover of a stream whose runner died, the memory
-limit, the death of the Spark server, and the messages of the runner itself.
+`_run` does the work and then cleans up. The work is wrapped in one layer for each thing that can
+end it, from the outside in: the time limit, the takeover of a stream whose runner died, the limits
+on memory and processes, the death of the Spark server, and the messages of the runner itself.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from stoker.osproc.orphans import WORKER_MARK, kill_marked
 
 _RELEASE_SECONDS = 8.0
 _MOST_TAKEOVERS = 3
-"""Takeovers of a stream whose runners die one after the other."""
+"""How often in a row another runner takes over a stream whose runner has died."""
 _TAKEOVERS_FORGOTTEN_SECONDS = 60.0
 """A runner that has lived this long resets the count of takeovers."""
 
@@ -84,6 +84,7 @@ class ConnectTask:
         )
         self._cancel_requested = False
         self._cancel_requested_at: float | None = None
+        self._kill_requested = False
         self._work_over = asyncio.Event()
         self._session_end: SessionEnded | SessionKept | None = None
         """The runner's report that nothing of the task is left in the session."""
@@ -117,10 +118,8 @@ class ConnectTask:
             # No work is left to cancel; this tells the runner that its task executor is alive.
             self._runner.process.post(Cancel())
         if not self._cancel_requested and not self._work_over.is_set():
-            self._cancel_requested, self._cancel_requested_at = (
-                True,
-                asyncio.get_running_loop().time(),
-            )
+            self._cancel_requested = True
+            self._cancel_requested_at = asyncio.get_running_loop().time()
             await self._runner.process.send(Cancel())
             try:
                 async with asyncio.timeout(self._grace()):
@@ -131,6 +130,7 @@ class ConnectTask:
 
     async def kill(self) -> None:
         """Cancel without a grace time."""
+        self._kill_requested = True
         self._cancel_requested = self._cancel_requested or not self._work_over.is_set()
         if not self._is_runner_returned:
             await self._runner.process.kill()
@@ -193,7 +193,7 @@ class ConnectTask:
         resumed: Progress | None = None
         while True:
             began = asyncio.get_running_loop().time()
-            end = await self._run_within_memory_limit(resumed)
+            end = await self._run_within_limits(resumed)
             if end is not None:
                 return end
             ended = await self._runner.process.kill()
@@ -203,7 +203,7 @@ class ConnectTask:
                 return self._runner_died(ended)
             resumed = self._last_progress
 
-    async def _run_within_memory_limit(self, resumed: Progress | None) -> _WorkEnd | None:
+    async def _run_within_limits(self, resumed: Progress | None) -> _WorkEnd | None:
         """None when the runner died."""
         pid = self._runner.process.pid
         if pid is None:
@@ -276,6 +276,9 @@ class ConnectTask:
         successor = await self._resources.pool.attach(self.server, self._runner.session_id)
         failpoint("takeover.after-attaching")
         if not isinstance(successor, WarmRunner):
+            return False
+        if self._kill_requested:
+            await successor.process.kill()
             return False
         self._runner, self._has_task = successor, False
         self._watch()

@@ -253,6 +253,26 @@ def test_a_cancellation_without_a_runner_reaches_the_next_runner() -> None:
     assert any(isinstance(message, Cancel) for message in second.received)
 
 
+def test_a_task_that_is_killed_without_a_runner_does_not_start_the_next_one() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make())
+    harness = TaskHarness([first, second], streaming=True)
+
+    async def slow_attach(server: Any, session_id: str) -> WarmRunner | StokerError:
+        await asyncio.sleep(3)
+        return await TaskHarness.attach(harness, server, session_id)
+
+    harness.attach = slow_attach  # type: ignore[method-assign]
+
+    async def kill(running: ConnectTask) -> None:
+        await asyncio.sleep(4.5)
+        await running.kill()
+
+    assert harness.outcome(kill).state is ExecutionState.CANCELED
+    assert second.received == []
+    assert not second.is_alive
+
+
 @pytest.mark.parametrize(("said", "with_session"), [(REUSABLE, False), (KEPT, True)])
 def test_a_runner_without_traces_of_its_task_returns_to_the_pool_alive(
     said: FromRunner, with_session: bool
