@@ -102,3 +102,13 @@ def test_a_class_path_set_by_the_user_is_not_changed() -> None:
     options = EngineOptions(spark_properties=setting)
     properties = spark_properties(options, files, cores=2, first_jars=[Path("/spark.jar")])
     assert setting.items() <= properties.items()
+
+
+def test_settings_of_the_user_win_over_the_defaults(tmp_path: Path) -> None:
+    options = EngineOptions(spark_properties={"spark.sql.shuffle.partitions": "7"})
+    files = ServerFiles(work=tmp_path / "w", logs=tmp_path / "l")
+    properties = spark_properties(options, files, cores=2)
+    assert properties["spark.sql.shuffle.partitions"] == "7"
+    assert properties["spark.driver.memory"] == "1024m"
+    files.write(properties)
+    assert files.properties.stat().st_mode & 0o777 == 0o600

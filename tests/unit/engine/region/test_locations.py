@@ -1,15 +1,20 @@
-"""Where materialized results are stored, and which parameters a query names."""
+"""Where results and checkpoints are stored, and how Spark writes them there."""
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.engine.options import EngineOptions
-from stoker.engine.region.compile import arguments_of
-from stoker.engine.region.locations import materialized_directory, safe_name
-from stoker.engine.server_config import ServerFiles, spark_properties
+from stoker.core.ids import safe_name
+from stoker.engine.region.locations import (
+    FILE_MANAGER,
+    checkpoint_directory,
+    choose_file_manager,
+    materialized_directory,
+)
 
 
 @given(first=st.text(), second=st.text())
@@ -25,17 +30,35 @@ def test_a_directory_is_local_when_its_url_says_so() -> None:
     assert materialized_directory("s3://bucket/x/", "v").url == "s3://bucket/x/v"
 
 
-def test_a_query_gets_the_parameters_that_it_names() -> None:
-    query = "SELECT a::int, ':' FROM t WHERE day = :day AND n < :limit"
-    parameters = {"day": "1", "limit": "2", "int": "3", "other": "4"}
-    assert arguments_of(query, parameters) == {"day": "1", "limit": "2"}
+class FakeSession:
+    """A session that has only settings."""
+
+    def __init__(self, **settings: str) -> None:
+        self.conf = self
+        self.settings = settings
+
+    def get(self, key: str, default: Any) -> Any:
+        return self.settings.get(key, default)
+
+    def set(self, key: str, value: str) -> None:
+        self.settings[key] = value
 
 
-def test_settings_of_the_user_win_over_the_defaults(tmp_path: Path) -> None:
-    options = EngineOptions(spark_properties={"spark.sql.shuffle.partitions": "7"})
-    files = ServerFiles(work=tmp_path / "w", logs=tmp_path / "l")
-    properties = spark_properties(options, files, cores=2)
-    assert properties["spark.sql.shuffle.partitions"] == "7"
-    assert properties["spark.driver.memory"] == "1024m"
-    files.write(properties)
-    assert files.properties.stat().st_mode & 0o777 == 0o600
+@pytest.mark.parametrize("root", ["/storage/checkpoints", "file:///storage/checkpoints"])
+def test_a_local_checkpoint_uses_the_file_system_manager(root: str) -> None:
+    session = FakeSession()
+    choose_file_manager(session, checkpoint_directory(root, "out"))
+    assert session.settings[FILE_MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
+
+
+@pytest.mark.parametrize("root", ["hdfs://name/checkpoints", "s3a://bucket/checkpoints"])
+def test_other_stores_keep_the_default_of_spark(root: str) -> None:
+    session = FakeSession()
+    choose_file_manager(session, checkpoint_directory(root, "out"))
+    assert session.settings == {}
+
+
+def test_a_setting_of_the_user_is_kept() -> None:
+    session = FakeSession(**{FILE_MANAGER: "org.example.Own"})
+    choose_file_manager(session, checkpoint_directory("/storage/checkpoints", "out"))
+    assert session.settings == {FILE_MANAGER: "org.example.Own"}

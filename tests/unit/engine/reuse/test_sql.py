@@ -39,7 +39,7 @@ from stoker.engine.reuse.sql import names_no_relation, relations_in
         ("SELECT window(t, '1 hour').start FROM a", ["a"]),
     ],
 )
-def test_names_are_found(query: str, names: list[str] | None) -> None:
+def test_the_tables_and_views_of_a_query_are_found(query: str, names: list[str] | None) -> None:
     assert relations_in(query) == (None if names is None else frozenset(names))
 
 
