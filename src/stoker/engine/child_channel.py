@@ -12,8 +12,10 @@ _STREAM_LIMIT = 1 << 20
 
 
 class ChildChannel:
-    """Messages to and from a runner, janitor or driver, and its output. Subclasses start and end
-    the process."""
+    """Messages to and from a runner, janitor or driver, and its output.
+
+    Subclasses end the process.
+    """
 
     def __init__(
         self,
@@ -26,7 +28,7 @@ class ChildChannel:
         self._stdout, self._stderr = output
 
     async def send(self, message: ToRunner) -> None:
-        # The reader notices the death of the child by the end of its messages.
+        # If the child is dead, `receive` reports it.
         with suppress(ConnectionError):
             self.post(message)
             await self._writer.drain()

@@ -2,7 +2,7 @@
 
 A task executor that is frozen or cut off cannot stop its tasks, and another attempt may start
 elsewhere when its lease has expired. So every task's own process knows its lease and ends in time:
-first in order, then by force, and at the deadline by SIGKILL.
+first like a cancelled task, then by force, and at the deadline by SIGKILL.
 
 Invariant: times are those of the machine's monotonic clock, which all processes here share and
 which is the time of the task executor's loop. A renewal names the absolute end of the lease, so a
@@ -26,7 +26,7 @@ class LeaseStep(IntEnum):
     END = 1
     """End as if the task were cancelled."""
     FORCE = 2
-    """The task does not end in order: end everything of it that can be reached."""
+    """The task has not ended by then: end everything of it that can be reached."""
     KILL = 3
     """The lease has expired: kill the process."""
 
@@ -72,7 +72,7 @@ def lease_expired() -> Failure:
 
 
 _LONGEST_WAIT_SECONDS = 3600.0
-"""Python's locks accept no endless timeout."""
+"""Python's locks accept no infinite timeout."""
 
 
 class LeaseThreads:

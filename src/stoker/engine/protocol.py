@@ -45,6 +45,7 @@ class Prepare(Value, tag="prepare"):
     first: bool = False
     """First session of its server: read Spark's monitoring too, whose first answer is slow."""
     server_pid: int = 0
+    """The server's process, among whose children are its Python workers; 0: unknown."""
     closed_marker: str = ""
     """File that tells the server's watchdog that the runner has closed a session by itself, when
     its lease had run out; empty: none."""

@@ -1,4 +1,10 @@
-"""The classic engine: a driver process with a JVM for each task, and spare drivers kept warm."""
+"""The classic engine: a driver process with a JVM for each task, and spare drivers kept warm.
+
+Programs run here unless they ask for the connect engine: they may need a SparkContext, RDDs or a
+JVM in reach, which Spark Connect does not offer. Tasks share nothing, so each of them ends with its
+driver. The price is the memory of a JVM, and the seconds that it takes to start. Spare drivers hide
+these seconds from most tasks.
+"""
 
 import asyncio
 import logging
@@ -24,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ClassicEngine:
-    """Opened by `ClassicEngine.open`, on the main thread: its children die with that thread."""
+    """Open it on the main thread: children die with the thread that started them."""
 
     def __init__(
         self,
@@ -58,7 +64,7 @@ class ClassicEngine:
         wall_clock: WallClock = system_wall_clock,
         environ: Mapping[str, str] = os.environ,
     ) -> AsyncIterator["ClassicEngine"]:
-        """Starts no driver unless the options say so; raises StartupFailed if there is no Java."""
+        """Start no driver unless the options say so; raise StartupFailed if there is no Java."""
         work = work_dir.absolute()  # noqa: ASYNC240
         java = await find_java(environ, work / "java", bundled_home=bundled_java_home())
         ids = ids or Ids()

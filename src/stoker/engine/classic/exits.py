@@ -1,4 +1,8 @@
-"""The outcome of a task, from how its driver ended."""
+"""The outcome of a task, from how its driver ended.
+
+A driver may die before it can report anything, and what it reports may be a mere consequence of the
+death of its JVM. So the exit code and the last lines of its output count as well.
+"""
 
 import signal
 from dataclasses import dataclass
@@ -66,8 +70,8 @@ def _killed(code: int, last_words: str) -> Failure:
     if -code == signal.SIGKILL:
         return Failure(
             error="OutOfMemory",
-            message=f"the program's process was {ending}, most likely because the machine or the "
-            "program's limit ran out of memory",
+            message=f"the program's process was {ending}, most likely because the machine ran out "
+            "of memory, or the program exceeded its limit",
         )
     meaning = _MEANINGS.get(-code, "")
     failure = Failure(error="ProgramCrashed", message=f"the program was {ending}{meaning}")

@@ -1,4 +1,8 @@
-"""A task in a driver of its own, from launch until none of the driver's processes is left."""
+"""A task in a driver of its own, from launch until none of the driver's processes is left.
+
+The driver and everything that it starts are below a supervisor, which ends only when all of them
+are gone. So the end of the supervisor is the proof that nothing of the task is left.
+"""
 
 import asyncio
 import os

@@ -62,7 +62,10 @@ class ServerLost(Unavailable):
 
 
 class _Templates:
-    """The template sessions of one server: one for each scheduler pool of Spark."""
+    """The shared template sessions of one server: one for each scheduler pool of Spark.
+
+    Runners derive the id of the dedicated template from that of the shared one.
+    """
 
     def __init__(self, server: SparkServer, ids: Ids) -> None:
         self.server = server

@@ -117,7 +117,7 @@ class RunnerPool:
 
     @property
     def _has_room(self) -> bool:
-        """While other runners are in use, the pool keeps more spares than later.
+        """Whether to accept a runner without a session. While others are in use, more are kept.
 
         A runner with its session is always accepted: a spare made meanwhile is dismissed instead.
         """

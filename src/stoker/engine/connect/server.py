@@ -1,8 +1,8 @@
 """One Spark Connect server: a JVM below its watchdog, which dies with this process.
 
-All tasks of the connect engine share a server, so its death ends all of them. That is why a server
-is killed only for a reason, and each task is told that reason: tasks that did not cause the kill
-start again without using up their restart strategy.
+All tasks of the connect engine share a server, so its death ends all of them. Whoever kills it has
+to say why, and each task reports that reason. If one task caused the kill, the others start again
+without using up their restart strategies.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _STOP_SECONDS = 5.0
 _NOTICE_SECONDS = 2.0
 """A runner may notice the loss of the server before the kernel has told this process of it."""
 _SHUTDOWN_SECONDS = 15.0
-"""For a stopped Spark to remove its files and end its process."""
+"""How long a stopped Spark may take to remove its files and end its process."""
 _ANSWER_SECONDS = 5.0
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _SPARK_OUT_OF_MEMORY = 52
@@ -111,9 +111,9 @@ async def running_server(
 
 
 async def end_if_spark_stopped(server: SparkServer) -> bool:
-    """Whether a server that a task has lost is dead; kills one in which only Spark has stopped.
+    """Return whether a server that a task reports as lost is dead.
 
-    Such a process runs no job any more, but would hold its memory.
+    Kills a process in which Spark has stopped: it runs no job any more, but would hold its memory.
     """
     await asyncio.wait([server.died], timeout=_NOTICE_SECONDS)
     if server.died.done() or await _is_page_up(server.ui):

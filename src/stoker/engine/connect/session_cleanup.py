@@ -27,8 +27,8 @@ async def kill_for_uninterruptible_tasks(server: SparkServer, report: SessionNot
     logger.warning("kill the Spark server of session %s: %s", report.session_id, report.reason)
     failpoint("uninterruptible-tasks.before-killing-the-server")
     server.kill(
-        "it was killed, because tasks of a job that had been cancelled or had failed still ran at "
-        "it (see task.cancellation.timeout)",
+        "it was killed, because tasks of a job that had been cancelled or had failed still ran "
+        "on it (see task.cancellation.timeout)",
         is_collateral=True,
     )
     await asyncio.wait([server.died])
@@ -36,7 +36,7 @@ async def kill_for_uninterruptible_tasks(server: SparkServer, report: SessionNot
 
 
 class SessionCleanup:
-    """Talks to the janitor process, which is started at its first use."""
+    """Sends sessions to one janitor process, which is forked when it is first needed."""
 
     def __init__(self, zygote: Supervised[ZygoteClient]) -> None:
         self._zygote = zygote
@@ -48,7 +48,7 @@ class SessionCleanup:
     ) -> SessionEnded | None:
         """Return when the server reports the end of the session, or None when the server is dead.
 
-        At `kill_at`, by the loop's time, tasks of Spark that still run cause the server's death.
+        If tasks of Spark still run at `kill_at`, in the loop's time, the server is killed.
         """
         while not server.died.done():
             # Locked for one try only: a session that does not end must not block the others.

@@ -1,7 +1,7 @@
-"""Keeps a child process running: restarts it when it dies, replaces it when it is told to.
+"""Keeps a child process running: restarts it when it dies, and replaces it on request.
 
 A replacement starts beside the old process. Once it is up it is the current one; the old process
-runs on until its last user has released it. Deaths in a row are followed by growing delays.
+runs on until its last user has released it. Pauses between restarts grow with each death in a row.
 """
 
 import asyncio

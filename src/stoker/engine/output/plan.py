@@ -39,7 +39,7 @@ class MissingFile(Exception):
 def steps(
     publication: Publication, *, staged: Mapping[str, int], present: Mapping[str, int]
 ) -> list[Step]:
-    """The steps left to do; raises MissingFile.
+    """The steps that are left; raises MissingFile if they cannot lead to a complete output.
 
     `staged` and `present` give the size of each file, staged and at the target, by relative path.
     """

@@ -47,12 +47,12 @@ class MaterializedResults:
         try:
             manifest = self._recorded(vertex)
         except CorruptContent:
-            asyncio.run(self._storage.delete(_name(vertex)))
+            asyncio.run(self._storage.delete(_manifest_path(vertex)))
             return None
         if manifest is None:
             return None
         if any(differences_from(_files(manifest.directory), manifest, checksums=True)):
-            asyncio.run(self._storage.delete(_name(vertex)))
+            asyncio.run(self._storage.delete(_manifest_path(vertex)))
             return None
         return manifest
 
@@ -90,19 +90,21 @@ class MaterializedResults:
     def _record(self, vertex: str, manifest: Manifest) -> Manifest:
         try:
             asyncio.run(
-                self._storage.create(_name(vertex), encode(_ManifestRecord(manifest=manifest)))
+                self._storage.create(
+                    _manifest_path(vertex), encode(_ManifestRecord(manifest=manifest))
+                )
             )
         except KeyExists:
             return self._recorded(vertex) or manifest
         return manifest
 
     def _recorded(self, vertex: str) -> Manifest | None:
-        name = _name(vertex)
+        path = _manifest_path(vertex)
         try:
-            content = asyncio.run(self._storage.read(name))
+            content = asyncio.run(self._storage.read(path))
         except NotFound:
             return None
-        return decode_record(content, _ManifestRecord, name).manifest
+        return decode_record(content, _ManifestRecord, path).manifest
 
 
 def _files(directory: str) -> OutputFiles:
@@ -114,5 +116,5 @@ def _files(directory: str) -> OutputFiles:
     return files
 
 
-def _name(vertex: str) -> str:
+def _manifest_path(vertex: str) -> str:
     return f"{safe_name(vertex)}/{_MANIFEST}"

@@ -41,7 +41,7 @@ class SessionPolicy(Protocol):
         ...
 
     def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
-        """Drop the task's views from the session; returns whether the next task may use it.
+        """Drop the task's views from the session; return whether the next task may use it.
 
         Called after success, and only if the task leaves the process clean. `has_settings` tells
         whether the task changed settings.

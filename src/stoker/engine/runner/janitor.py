@@ -108,7 +108,7 @@ def end_all_work(session: Any, ui: str, uninterruptible_after: float) -> None:
 
 
 def _stop_streams(session: Any) -> set[str]:
-    """Stop all streams; return their run ids when none of them plans another batch."""
+    """Stop all streams; return their run ids once none of them can plan another batch."""
     run_ids = set()
     for query in session.streams.active:
         run_ids.add(str(query.runId))
@@ -144,8 +144,7 @@ _ID = re.compile(r"JobArtifactState\(([0-9a-f-]{36})")
 
 
 def python_workers_of(session: Any, server_pid: int) -> str:
-    """The mark of the session's Python workers; empty if the server has no workers or is unable to
-    tell.
+    """The mark of the session's Python workers; empty if there are none, or Spark cannot tell.
 
     Spark has no call for this, so a query reads it from Spark's internal state.
     """
@@ -160,8 +159,8 @@ def python_workers_of(session: Any, server_pid: int) -> str:
 def python_workers_at(server_pid: int) -> list[int]:
     """The processes from which the server's Python workers are forked.
 
-    A process that has yet to become one (a Java launcher) does not count: when a session ends, its
-    workers have started long before.
+    A process that has yet to become one (a Java launcher) does not count: at the end of a session,
+    its workers have started long ago.
     """
     return [child for child in children_of(server_pid) if program_of(child) not in _NOT_WORKERS]
 

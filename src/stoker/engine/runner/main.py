@@ -5,8 +5,8 @@ brought no code that could have left anything behind, the runner takes another t
 session if anything may be left in the old one.
 
 The main thread runs user code. A control thread receives messages and interrupts the main thread by
-a signal. Lease threads end the task when its task executor is frozen: nobody else would. When the
-task executor is dead, the process group kills itself.
+a signal. Lease threads end the task when its lease expires, because a frozen task executor cannot.
+When the task executor is dead, the process group kills itself.
 """
 
 import os
@@ -87,7 +87,7 @@ def serve_as_runner(connection: socket.socket) -> None:
 
 
 def _serve(end: RunnerEnd, connection: ServerConnection, prepare: Prepare) -> Prepare | None:
-    """Serve one session and its tasks; return the next session, if this process may have one."""
+    """Serve one session and its tasks; return the request for another session, or None."""
     try:
         session = connection.open(prepare.url)
         # User code that calls getOrCreate() gets this session.
@@ -132,7 +132,7 @@ def _set_up(session: Any, prepare: Prepare) -> None:
     if prepare.warm:
         _warm_up(session)
     if prepare.warm and prepare.first:
-        # The first answer takes seconds, for which no cancellation shall have to wait.
+        # The first answer takes seconds. Get it now, so that no cancellation has to wait for it.
         with suppress(OSError):
             has_active_tasks(prepare.ui, {session.session_id})
 
@@ -157,7 +157,7 @@ class Runner:
         self._lease = LeaseThreads(
             task.lease,
             {
-                LeaseStep.END: self._end_in_order,
+                LeaseStep.END: self._end_like_a_cancellation,
                 LeaseStep.FORCE: self._end_by_force,
                 LeaseStep.KILL: self._kill_own_group,
             },
@@ -325,9 +325,9 @@ class Runner:
         if self._cancelled.is_set() and not self._over:
             raise _Cancelled
 
-    # The steps of a lease that expires, for a task executor that may be frozen.
+    # The lease expires: the task executor may be frozen, so the runner ends its work itself
 
-    def _end_in_order(self) -> None:
+    def _end_like_a_cancellation(self) -> None:
         failpoint("lease.before-ending")
         self._is_lease_expired = True
         self._interrupt()

@@ -37,9 +37,9 @@ def single_call(client: Any) -> Iterator[None]:
 
 
 def skip_compression_question(client: Any) -> None:
-    """Save a call: before its first plan, a client asks from what size on to compress plans.
+    """Turn the compression of plans off, since the server is on the same machine.
 
-    Plans for a server on the same machine need no compression.
+    This saves a call: before its first plan, a client asks from which size on to compress plans.
     """
     if hasattr(client, "_plan_compression_threshold"):
         client._plan_compression_threshold = -1

@@ -42,7 +42,11 @@ def guard_function(function: ForeachBatch, order_file: Path) -> ForeachBatch:
 
 
 class StreamRun:
-    """A query that can be stopped and started again any number of times in one attempt."""
+    """A query that can be stopped and started again any number of times in one attempt.
+
+    `start` starts the query again; None if this runner took it over and cannot start it.
+    `is_guarded`: its sink is a function that `guard_function` has wrapped.
+    """
 
     def __init__(
         self,

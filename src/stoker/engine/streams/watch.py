@@ -1,7 +1,7 @@
 """Follow a streaming query to its end, and report its progress.
 
 A hundred streams may run on one machine, and every call to Spark costs it CPU. Therefore the end of
-a query is awaited in long calls, and a stream without news is polled less and less often.
+a query is awaited in long calls, and a stream without news is polled less often.
 """
 
 from collections.abc import Callable, Iterator

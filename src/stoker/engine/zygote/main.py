@@ -1,9 +1,9 @@
 """The zygote: the process from which runners are forked, with PySpark imported and nothing open.
 
-To import PySpark takes seconds; a fork takes milliseconds and shares the memory. The zygote serves
+Importing PySpark takes seconds; a fork takes milliseconds and shares the memory. The zygote serves
 the task executor over the socket FD: `python -m stoker.engine.zygote.main FD`.
 
-Invariants: it has a single thread while it serves, since to fork beside another thread may deadlock
+Invariants: it has a single thread while it serves, since forking beside another thread may deadlock
 the child. It never blocks, so that a kill is done at once. It reports the exit of a runner only
 when every process that the runner started is gone. When the task executor ends, the zygote kills
 all runners with everything that they have started, and ends.
@@ -234,7 +234,7 @@ def main() -> None:
     # Searches all installed packages, once for all runners.
     importlib.metadata.version("pyspark")
     if _NO_PREWARM not in how and not _prewarm():
-        # To fork beside another thread may deadlock: restart without prewarming.
+        # Forking beside another thread may deadlock: restart without prewarming.
         command = [sys.executable, "-m", "stoker.engine.zygote.main", descriptor, _NO_PREWARM]
         os.execv(sys.executable, command)
     gc.collect()

@@ -107,8 +107,10 @@ def _answer(name: str, request: Any) -> Any:
 
 
 def prewarm_grpc() -> bool:
-    """Open and close a channel; return whether all threads of gRPC have ended, so that this
-    process may fork."""
+    """Open and close a channel; return whether all threads of gRPC have ended.
+
+    Only then may this process fork.
+    """
     channel = grpc.insecure_channel(_UNUSED_ADDRESS)
     channel.unary_unary("/stoker/Prewarm")
     channel.close()
@@ -119,7 +121,7 @@ def prewarm_grpc() -> bool:
 
 
 def becomes_single_threaded(count_threads: Callable[[], int]) -> bool:
-    """Wait for the threads of gRPC to end, which it does not announce."""
+    """Wait until the threads of gRPC have ended, by polling; return False if they do not end."""
     for _ in range(_MOST_POLLS):
         if count_threads() == 1:
             return True

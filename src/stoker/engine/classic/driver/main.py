@@ -1,7 +1,7 @@
 """The classic driver: a process with a JVM of its own that runs one task.
 
 `python -m stoker.engine.classic.driver.main FD WARM` starts the JVM, and a Spark context if WARM
-is 1, then waits for its task at the socket FD. The task is a program or a region of a pipeline. The
+is 1, then waits for its task on the socket FD. The task is a program or a region of a pipeline. The
 process ends with the exit code of the user's code, as if the user had started it.
 
 Its supervisor (`osproc.supervisor`) is its parent and kills whatever is left. When the lease runs
@@ -266,7 +266,7 @@ class Driver:
 
 
 class _ClassicSession:
-    """A classic session with what `RegionExecution` uses of a Spark Connect session."""
+    """A classic session that `RegionExecution` can use like a Spark Connect session."""
 
     client: None = None
     """There is no connection to a server."""

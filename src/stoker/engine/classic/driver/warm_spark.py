@@ -13,7 +13,8 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-_NAME_ONLY = "spark.app.name"
+_APP_NAME = "spark.app.name"
+"""Any prepared context fits any name: the context is renamed."""
 
 
 class WarmSpark:
@@ -29,7 +30,7 @@ class WarmSpark:
         return str(self._gateway.jvm.org.apache.spark.package.SPARK_VERSION())
 
     def make_context(self) -> None:
-        """Make the context and run queries, so that the JVM has loaded their classes."""
+        """Make the context and run queries, so that the JVM loads the classes they need."""
         session: Any = SparkSession.builder.getOrCreate()
         session.range(10).write.format("noop").mode("append").save()
         session.range(10).count()
@@ -130,7 +131,7 @@ class WarmSpark:
             return
         session = self.claim()
         # Removed, because Spark would warn that the setting comes too late for its context.
-        name = wanted.pop(_NAME_ONLY, None)
+        name = wanted.pop(_APP_NAME, None)
         if name is not None:
             session.sparkContext.appName = name
 
@@ -140,7 +141,7 @@ class WarmSpark:
     def _fits(self, wanted: Mapping[str, Any]) -> bool:
         present = dict(self._session.sparkContext.getConf().getAll())
         return all(
-            key == _NAME_ONLY
+            key == _APP_NAME
             or present.get(key) == str(value)
             or self._session.conf.isModifiable(key)
             for key, value in wanted.items()
