@@ -181,7 +181,8 @@ class ClassicTask:
             match message:
                 case StateReport(state=state):
                     self._listener(StateChanged(state))
-                case ProgressReport(progress=progress):
+                # A later report comes from Spark's UI, which knows less than the end.
+                case ProgressReport(progress=progress) if ended is None:
                     self._progress = progress
                     self._listener(Progressed(progress))
                 case Ended():

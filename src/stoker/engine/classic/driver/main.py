@@ -188,7 +188,13 @@ class Driver:
             print(failure.stack_trace, file=sys.stderr)
             self._report_failure(failure)
             return 1
-        self._end.send(Ended(state=ExecutionState.FINISHED, progress=self._progress))
+        # Spark's UI does not know what was published.
+        progress = msgspec.structs.replace(
+            self._progress,
+            rows_written=run.progress.rows_written,
+            bytes_written=run.progress.bytes_written,
+        )
+        self._end.send(Ended(state=ExecutionState.FINISHED, progress=progress))
         return 0
 
     def _report_running(self) -> None:
