@@ -152,7 +152,13 @@ class ConnectTask:
 
     async def _run(self) -> AttemptOutcome:
         self._watch()
-        end = await self._run_within_time_limit()
+        try:
+            end = await self._run_within_time_limit()
+        except OSError as error:
+            # For example: no file can be opened for the task's log.
+            await self._runner.process.kill()
+            message = f"the task executor could not run the task: {error}"
+            end = self._failed(Failure(error=type(error).__name__, message=message))
         self._work_over.set()
         if end.state is not ExecutionState.FINISHED:
             await self._clean_up()

@@ -1,6 +1,7 @@
 """A task and its runners, which follow a script."""
 
 import asyncio
+import errno
 import math
 import signal
 from dataclasses import dataclass, field, replace
@@ -231,6 +232,23 @@ def test_a_batch_task_fails_when_its_runner_dies() -> None:
     outcome = harness.outcome()
     assert outcome.failure is not None
     assert "SIGKILL" in outcome.failure.message
+
+
+def test_a_task_whose_log_cannot_be_opened_fails_and_leaves_nothing_behind() -> None:
+    def refuse(_directory: Path) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    runner = run_virtual(_make())
+    runner.log_to = refuse
+    harness = TaskHarness([runner], lease_seconds=10)
+    outcome = harness.outcome()
+    assert outcome.state is ExecutionState.FAILED
+    assert outcome.failure is not None
+    assert "Too many open files" in outcome.failure.message
+    assert outcome.failure.retriable
+    assert not runner.is_alive
+    assert harness.ended == ["session"]
+    assert harness.watchdog.deadlines[-1] is None, "the server is not killed for the task later"
 
 
 def test_a_cancellation_without_a_runner_reaches_the_next_runner() -> None:
