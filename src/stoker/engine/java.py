@@ -74,13 +74,18 @@ def _candidates(environ: Mapping[str, str]) -> list[Path]:
 
 
 async def _version_of(executable: Path) -> int | None:
-    process = await asyncio.create_subprocess_exec(
-        str(executable),
-        "-version",
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    """The version of this Java; None if it does not start or does not tell."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            str(executable),
+            "-version",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError:
+        # Built for another processor, for example, or a directory.
+        return None
     _, answer = await process.communicate()
     match = _VERSION.search(answer.decode(errors="replace"))
     return int(match.group(1)) if match and process.returncode == 0 else None

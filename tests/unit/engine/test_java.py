@@ -32,6 +32,14 @@ async def test_the_java_on_the_path_is_used_when_java_home_is_too_old(tmp_path: 
     assert (java.home, java.version) == (new, 17)
 
 
+async def test_a_java_that_cannot_start_is_passed_over(tmp_path: Path) -> None:
+    broken = fake_java(tmp_path / "broken", "21.0.2")
+    (broken / "bin" / "java").write_bytes(b"not a program of this machine")
+    new = fake_java(tmp_path / "new", "17.0.1")
+    java = await find_java({"JAVA_HOME": str(broken), "PATH": str(new / "bin")}, tmp_path / "shim")
+    assert java.home == new
+
+
 async def test_a_java_that_is_too_old_is_named_with_version_and_path(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", "1.8.0_402")
     with pytest.raises(StartupFailed) as raised:
