@@ -1,9 +1,9 @@
 """The classic engine: a driver process with a JVM for each task, and spare drivers kept warm.
 
-Programs run here unless they ask for the connect engine: they may need a SparkContext, RDDs or a
-JVM in reach, which Spark Connect does not offer. Tasks share nothing, so each of them ends with its
-driver. The price is the memory of a JVM, and the seconds that it takes to start. Spare drivers hide
-these seconds from most tasks.
+It runs code that may need a SparkContext, RDDs or a JVM in reach, which Spark Connect does not
+offer: programs and pipelines, unless they use the connect engine. Tasks share nothing, so each of
+them ends with its driver. The price is the memory of a JVM for each task, and the seconds that it
+takes to start, which spare drivers hide from most tasks.
 """
 
 import asyncio
