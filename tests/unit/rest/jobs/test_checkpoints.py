@@ -4,11 +4,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import all_is_quiet, virtual
 from stoker.core.ids import vertex_hex_id
+from stoker.core.results import JobDetails, Progress
 from stoker.rest.jobs.aggregation import quantile, summary_of
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import FINISHED, START, STREAM, streaming_details
@@ -115,6 +118,31 @@ async def test_the_regions_of_a_shared_vertex_keep_their_subtask_numbers(
     assert [each["index"] for each in found["subtasks"]] == [1]
 
 
+def with_last_batch(number: int | None) -> JobDetails:
+    """The streaming job, each of whose queries reports this as its last batch."""
+    job = streaming_details()
+    progress = Progress(batch_id=number)
+    regions = tuple(
+        msgspec.structs.replace(
+            region, current=msgspec.structs.replace(region.current, progress=progress)
+        )
+        for region in job.regions
+    )
+    return msgspec.structs.replace(job, regions=regions)
+
+
+@virtual
+async def test_a_triggered_checkpoint_ends_with_the_next_batch_even_if_the_query_restarts() -> None:
+    master, trigger = Master(), "7" * 32
+    master.dispatcher.jobs[STREAM] = with_last_batch(7)
+    async with master.in_process() as http:
+        await http.post(CHECKPOINTS, json={"triggerId": trigger})
+        for number, status in ((7, "IN_PROGRESS"), (None, "IN_PROGRESS"), (8, "COMPLETED")):
+            master.dispatcher.jobs[STREAM] = with_last_batch(number)
+            await all_is_quiet()
+            assert (await get(http, f"{CHECKPOINTS}/{trigger}"))["status"]["id"] == status
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -125,7 +153,7 @@ async def test_the_regions_of_a_shared_vertex_keep_their_subtask_numbers(
         (f"/details/9999/subtasks/{BIG}", 404),
     ],
 )
-async def test_a_forgotten_checkpoint_is_404(
+async def test_an_unknown_or_malformed_checkpoint_or_vertex_is_refused(
     http: httpx.AsyncClient, path: str, status: int
 ) -> None:
     assert (await http.get(CHECKPOINTS + path)).status_code == status
