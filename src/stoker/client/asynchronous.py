@@ -10,7 +10,7 @@ import httpx
 
 from stoker.api.versions import SERVER_HEADER
 from stoker.client.answers import RETRIABLE_STATUSES, answer_too_large, error_of, value_of
-from stoker.client.identity import check_server, context_for, headers_of, untrusted
+from stoker.client.identity import check_server, context_for, headers_of, is_cut_off, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
@@ -98,8 +98,8 @@ class AsyncClient(ClientOperations, Asynchronous):
                 await self._sleep(attempts.record_silence(attempts.patience + call.waits))
                 continue
             except httpx.TransportError as error:
-                tls_error = _certificate_error_in(error)
-                if tls_error is not None:
+                tls_error = _tls_error_in(error)
+                if tls_error is not None and not is_cut_off(tls_error):
                     raise untrusted(attempts.url, tls_error) from error
                 await self._sleep(attempts.record_unreachable(_reason(error)))
                 continue
@@ -140,8 +140,8 @@ async def _pieces(body: SubmissionBody) -> AsyncIterator[bytes]:
         yield piece
 
 
-def _certificate_error_in(error: BaseException | None) -> ssl.SSLError | None:
-    """The TLS error behind an error of httpx, which has no class for untrusted certificates."""
+def _tls_error_in(error: BaseException | None) -> ssl.SSLError | None:
+    """The TLS error behind an error of httpx, which has no class of its own for them."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error
@@ -152,5 +152,6 @@ def _reason(error: httpx.TransportError) -> str:
         return "connection timed out"
     if isinstance(error, httpx.ConnectError):
         # This text of httpx hides that the connection was refused; its other texts give reasons.
-        return str(error).replace("All connection attempts failed", "connection refused")
+        text = str(error).replace("All connection attempts failed", "connection refused")
+        return text or "connection cut off"
     return str(error) or type(error).__name__

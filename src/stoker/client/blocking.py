@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from stoker.api.versions import SERVER_HEADER
 from stoker.client.answers import RETRIABLE_STATUSES, answer_too_large, error_of, value_of
-from stoker.client.identity import check_server, context_for, headers_of, untrusted
+from stoker.client.identity import check_server, context_for, headers_of, is_cut_off, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
@@ -192,6 +192,8 @@ class BlockingClient(ClientOperations, Blocking):
             connection = self._connections.open(url, min(connect_timeout, attempts.patience))
             return self._converse(connection, url, call, patience)
         except ssl.SSLError as error:
+            if is_cut_off(error):
+                raise
             raise untrusted(url, error) from error
 
     def _converse(
@@ -250,6 +252,8 @@ def _reason(error: Exception) -> str:
         return "connection refused"
     if isinstance(error, TimeoutError):
         return "connection timed out"
+    if is_cut_off(error):
+        return "connection cut off"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

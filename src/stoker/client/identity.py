@@ -30,8 +30,13 @@ def context_for(url: str, options: ClientOptions) -> ssl.SSLContext | None:
     return client_context(options.authorities, options.certificate, options.key)
 
 
+def is_cut_off(error: BaseException) -> bool:
+    """Whether a TLS connection ended without a reason, as when a master dies: a retry may help."""
+    return isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+
+
 def untrusted(url: str, error: ssl.SSLError) -> InvalidOption:
-    """A failed TLS handshake. InvalidOption, because no retry and no other master would help."""
+    """A refused TLS handshake. InvalidOption, because no retry and no other master would help."""
     reason = getattr(error, "verify_message", "") or error.reason or str(error)
     return InvalidOption(
         f"the TLS handshake with {url} failed: {reason}; client.ssl.authorities must name the "
