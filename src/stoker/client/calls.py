@@ -252,7 +252,7 @@ def _replacement_query(wanted: ReplacementSettings) -> dict[str, str]:
 
 
 def replacement_state(
-    job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float = WAIT_SECONDS
+    job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
 ) -> RestCall[ReplacementState]:
     query = {"wait": f"{seconds:g}"} | ({} if known is None else {"known": known.value})
     return RestCall(

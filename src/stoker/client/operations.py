@@ -147,9 +147,10 @@ def replacement(
     on_phase: Callable[[ReplacementState], None] | None = None,
 ) -> Steps[ReplacementState]:
     """The final state of an upgrade or a rescale; `on_phase` gets the state at each phase."""
+    hold = (yield from client_settings()).hold_seconds
     phase: ReplacementPhase | None = None
     while True:
-        state = yield from calls.replacement_state(job_id, trigger_id, phase)
+        state = yield from calls.replacement_state(job_id, trigger_id, phase, hold)
         if state.over:
             return state
         if state.phase is not phase and on_phase is not None:
