@@ -1,12 +1,12 @@
 """Forwards requests from a standby to the leader.
 
 A client may know any master, and the leader changes, so a standby passes each request on as it is,
-streamed in both directions. A request may take long (a large file, a long poll), but a client must
-not wait for a leader that is frozen or gone. Therefore a forwarded request has no timeout of its
-own until its response begins: a pulse of the leader ends it when the leader stops answering.
+streamed in both directions. A request may take long (a large file, a long poll, a log that is
+followed), but a client must not wait for a leader that is frozen or gone. Therefore a forwarded
+request has no timeout of its own: the standby pings the leader and waits as long as it answers.
 
-Once the first byte of the response has passed, a failure can only break the connection; before
-that, the client gets 503 and can try again.
+Before the response begins, a failure is answered with 503, and the client can try again. Later it
+can only break the connection.
 """
 
 import asyncio
@@ -24,11 +24,25 @@ CHECK_LEADER_SECONDS = 0.25
 PING_INTERVAL_SECONDS = 1.0
 PING_TIMEOUT_SECONDS = 3.0
 """A process that takes longer for a small request counts as frozen."""
+QUIET_SECONDS = 10.0
+"""How long a response may pause before the standby asks whether the leader is still alive."""
 _PING_PATH = "/v1/config"
 
 
-class LeaderPulse:
-    """Pings one master while requests to it are in progress, once for all of them.
+async def _ping(http: httpx.AsyncClient, url: str) -> str | None:
+    """Why this master counts as dead or frozen, or None if it answers."""
+    try:
+        async with asyncio.timeout(PING_TIMEOUT_SECONDS):
+            await http.get(url + _PING_PATH)
+    except TimeoutError:
+        return f"has been silent for {PING_TIMEOUT_SECONDS:g} s"
+    except httpx.TransportError as error:
+        return f"does not answer: {error!r}"
+    return None
+
+
+class LeaderProbe:
+    """Pings one master while requests wait for its responses, once for all of them.
 
     When a ping fails or the leader changes, every request that waits for this master gives up.
     """
@@ -46,7 +60,7 @@ class LeaderPulse:
     async def watch(self) -> AsyncIterator["asyncio.Task[str]"]:
         """Yields a task that ends when waiting is futile; its result is the reason."""
         if self._task is None:
-            self._task = asyncio.create_task(self._ping_until_silent(), name=f"pulse {self.url}")
+            self._task = asyncio.create_task(self._ping_until_silent(), name=f"probe {self.url}")
         task = self._task
         self._waiting += 1
         try:
@@ -67,22 +81,11 @@ class LeaderPulse:
                 if self._leader_url() != self.url:
                     return "no longer leads"
                 await asyncio.sleep(CHECK_LEADER_SECONDS)
-            if (silence := await self._ping()) is not None:
+            if (silence := await _ping(self._http, self.url)) is not None:
                 return silence
-
-    async def _ping(self) -> str | None:
-        try:
-            async with asyncio.timeout(PING_TIMEOUT_SECONDS):
-                await self._http.get(self.url + _PING_PATH)
-        except TimeoutError:
-            return f"has been silent for {PING_TIMEOUT_SECONDS:g} s"
-        except httpx.TransportError as error:
-            return f"does not answer: {error!r}"
-        return None
 
 
 _CONNECT_SECONDS = 2.0
-_CHUNK_TIMEOUT_SECONDS = 30.0
 _HOP_BY_HOP_HEADERS = frozenset(
     {
         b"connection",
@@ -110,7 +113,7 @@ class Forwarder:
             trust_env=False,
             verify=True if trust is None else trust,
         )
-        self._pulse: LeaderPulse | None = None
+        self._probe: LeaderProbe | None = None
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -133,12 +136,12 @@ class Forwarder:
                 }
             )
             chunks = response.aiter_raw()
-            while (chunk := await _next_chunk(chunks)) is not None:
+            while (chunk := await self._next_chunk(chunks, leader_url)) is not None:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _answer(self, leader_url: str, request: httpx.Request) -> httpx.Response:
-        async with self._pulse_for(leader_url).watch() as silence:
+        async with self._probe_of(leader_url).watch() as silence:
             answer = asyncio.create_task(self._client.send(request, stream=True), name="forwarded")
             try:
                 await asyncio.wait({answer, silence}, return_when=asyncio.FIRST_COMPLETED)
@@ -153,10 +156,24 @@ class Forwarder:
             except httpx.TransportError as error:
                 raise _unreachable(leader_url, f"does not answer: {error!r}") from error
 
-    def _pulse_for(self, leader_url: str) -> LeaderPulse:
-        if self._pulse is None or self._pulse.url != leader_url:
-            self._pulse = LeaderPulse(leader_url, self._client, self._leader_url)
-        return self._pulse
+    async def _next_chunk(self, chunks: AsyncIterator[bytes], leader_url: str) -> bytes | None:
+        reading = asyncio.ensure_future(anext(chunks, None))
+        try:
+            while True:
+                await asyncio.wait({reading}, timeout=QUIET_SECONDS)
+                if reading.done():
+                    return reading.result()
+                if (silence := await _ping(self._client, leader_url)) is not None:
+                    raise TimeoutError(f"the leading master at {leader_url} {silence}")
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait({reading})
+
+    def _probe_of(self, leader_url: str) -> LeaderProbe:
+        if self._probe is None or self._probe.url != leader_url:
+            self._probe = LeaderProbe(leader_url, self._client, self._leader_url)
+        return self._probe
 
 
 def _unreachable(leader_url: str, reason: str) -> RecipientUnreachable:
@@ -169,11 +186,6 @@ async def _abandon(answer: "asyncio.Task[httpx.Response]") -> None:
     await asyncio.wait({answer})
     if not answer.cancelled() and answer.exception() is None:
         await answer.result().aclose()
-
-
-async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
-    async with asyncio.timeout(_CHUNK_TIMEOUT_SECONDS):
-        return await anext(chunks, None)
 
 
 def _url(leader_url: str, scope: Scope) -> httpx.URL:

@@ -12,10 +12,12 @@ import pytest
 from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
 from stoker.rest.http import forwarding
+from stoker.rest.jobs import log_handlers
 from stoker.rest.options import RestOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import EXECUTOR, FINISHED, NEW, RUNNING, new_graph
+from unit.rest.jobs.test_logs import GrowingLog
 from unit.rest.requests.test_submission import artifact, parts
 
 CONTENT = b"some library" * 100_000
@@ -245,6 +247,7 @@ def fast_leader_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "CHECK_LEADER_SECONDS", 0.02)
     monkeypatch.setattr(forwarding, "PING_INTERVAL_SECONDS", 0.05)
     monkeypatch.setattr(forwarding, "PING_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(forwarding, "QUIET_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("fast_leader_checks")
@@ -298,6 +301,40 @@ async def test_a_standby_waits_for_a_slow_leader_as_long_as_it_is_alive() -> Non
             polled, uploaded = await asyncio.gather(poll, slow)
     assert polled.json()["status"] == JobStatus.RUNNING
     assert uploaded.status_code == 400
+
+
+@pytest.mark.usefixtures("fast_leader_checks")
+async def test_a_followed_log_may_be_quiet_for_long_behind_a_standby(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_handlers, "POLL_SECONDS", 0.3)
+    leader = Master(dispatcher=GrowingLog(b"begun\n", b"end\n"))
+    async with leader.serving() as leader_url:
+        standby = Master(leading=False, leader=leader_url)
+        async with standby.serving() as url, httpx.AsyncClient(base_url=url, timeout=50) as http:
+            answer = await http.get(f"/jobs/{RUNNING}/attempts/one/stdout?follow=true")
+    assert (answer.status_code, answer.text) == (200, "begun\nend\n")
+
+
+@pytest.mark.usefixtures("fast_leader_checks")
+async def test_a_standby_ends_the_response_of_a_leader_that_froze_while_it_sent() -> None:
+    async def freeze(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the first request in part, and no other one."""
+        if b"GET /jobs " in await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nbegun")
+        await reader.read()
+        writer.close()
+
+    async with (
+        asyncio.timeout(60),
+        await asyncio.start_server(freeze, "127.0.0.1", 0) as frozen,
+        Master(
+            leading=False, leader=f"http://127.0.0.1:{frozen.sockets[0].getsockname()[1]}"
+        ).serving() as url,
+        httpx.AsyncClient(base_url=url, timeout=50) as http,
+    ):
+        with pytest.raises(httpx.RemoteProtocolError, match="complete message body"):
+            await http.get("/jobs")
 
 
 async def _slow_body() -> AsyncIterator[bytes]:
