@@ -25,12 +25,7 @@ from stoker.gateways.inspection import InspectionGateway, LogListing
 from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.rest.http.asgi import Stream
 from stoker.rest.http.routing import QueryParameter, delete, get
-from stoker.rest.jobs.aggregation import (
-    aggregate_metrics,
-    parse_modes,
-    parse_names,
-    select_metrics,
-)
+from stoker.rest.jobs.aggregation import aggregate_metrics, parse_modes, parse_names, select_metrics
 from stoker.rest.requests.parameters import TaskManagerIdText
 from stoker.rest.services import RestServices
 

@@ -16,11 +16,7 @@ from stoker.api.flink import (
 )
 from stoker.api.shape import Nothing
 from stoker.core.ids import JobId
-from stoker.core.results import (
-    JobDetails,
-    JobSummary,
-    summary_of,
-)
+from stoker.core.results import JobDetails, JobSummary, summary_of
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
 from stoker.rest.control.processes import configuration_entries

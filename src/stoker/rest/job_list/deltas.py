@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stoker.core.ids import JobId, SessionId
-from stoker.core.results import (
-    JobSummary,
-)
+from stoker.core.results import JobSummary
 from stoker.core.values import Millis
 from stoker.rest.job_list.rows import JobRow, JobRows, make_row, newest_first
 

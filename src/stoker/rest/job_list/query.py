@@ -7,9 +7,7 @@ from typing import Any
 
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobType
-from stoker.core.results import (
-    JobSummary,
-)
+from stoker.core.results import JobSummary
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
 

@@ -19,9 +19,7 @@ from itertools import groupby
 
 import msgspec
 
-from stoker.core.results import (
-    JobSummary,
-)
+from stoker.core.results import JobSummary
 from stoker.core.values import Millis
 from stoker.rest.jobs.job_views import job_overview
 

@@ -38,10 +38,7 @@ from stoker.core.checkpoints import (
 from stoker.core.errors import NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import vertex_hex_id
-from stoker.core.results import (
-    JobDetails,
-    RegionDetails,
-)
+from stoker.core.results import JobDetails, RegionDetails
 from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import summary_of
 from stoker.rest.jobs.lookup import FoundVertex

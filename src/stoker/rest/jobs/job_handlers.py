@@ -24,12 +24,7 @@ from stoker.rest.jobs import job_views
 from stoker.rest.jobs.job_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
 from stoker.rest.jobs.plan_views import plan_answer
 from stoker.rest.openapi.bodies import WHOLE_NUMBER, json_object
-from stoker.rest.requests.parameters import (
-    JobIdText,
-    parse_expiry,
-    parse_job_id,
-    parse_statuses,
-)
+from stoker.rest.requests.parameters import JobIdText, parse_expiry, parse_job_id, parse_statuses
 from stoker.rest.services import RestServices
 from stoker.security.redaction import redact_failure, secret_values, without_secrets
 

@@ -21,13 +21,7 @@ from stoker.api.jobs import (
 )
 from stoker.api.operations import FailureCause
 from stoker.core.errors import InvalidInput
-from stoker.core.results import (
-    Failure,
-    FailureRecord,
-    JobDetails,
-    JobResult,
-    JobSummary,
-)
+from stoker.core.results import Failure, FailureRecord, JobDetails, JobResult, JobSummary
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
 from stoker.rest.flink.java_throwable import failure_cause

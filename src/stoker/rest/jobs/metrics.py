@@ -22,12 +22,7 @@ from stoker.api.metrics import AggregatedMetric, Metric
 from stoker.core.checkpoints import BatchFigures
 from stoker.core.errors import JobNotFound
 from stoker.core.graph import JobType
-from stoker.core.results import (
-    AttemptDetails,
-    JobDetails,
-    Progress,
-    RegionDetails,
-)
+from stoker.core.results import AttemptDetails, JobDetails, Progress, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis
 from stoker.rest.http.routing import QueryParameter, get

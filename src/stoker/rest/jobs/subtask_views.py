@@ -13,10 +13,7 @@ from stoker.api.vertices import (
     VertexTaskManager,
     VertexTaskManagers,
 )
-from stoker.core.results import (
-    AttemptDetails,
-    RegionDetails,
-)
+from stoker.core.results import AttemptDetails, RegionDetails
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import summarize_by_name

@@ -9,12 +9,7 @@ from collections.abc import Iterable, Sequence
 from stoker.api.jobs import NOT_ENDED, JobVertex
 from stoker.api.metrics import VertexMetrics
 from stoker.core.ids import vertex_hex_id
-from stoker.core.results import (
-    AttemptDetails,
-    JobDetails,
-    PlanVertex,
-    RegionDetails,
-)
+from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
 from stoker.rest.programs.parts import with_parts

@@ -14,9 +14,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.errors import InvalidInput, StokerError
-from stoker.core.graph import (
-    Program,
-)
+from stoker.core.graph import Program
 from stoker.core.ids import JobId
 from stoker.core.values import Value
 from stoker.osproc.parent_death import die_with_parent

@@ -24,13 +24,7 @@ from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.values import decode_json
 from stoker.pipeline.demands import DemandOverrides, with_demands
 from stoker.rest.options import RestOptions
-from stoker.rest.programs.compiler import (
-    ANSWER,
-    GRAPH,
-    REQUEST,
-    CompileAnswer,
-    CompileRequest,
-)
+from stoker.rest.programs.compiler import ANSWER, GRAPH, REQUEST, CompileAnswer, CompileRequest
 from stoker.rest.programs.store import ProgramStore, StoredProgram
 from stoker.rest.requests.uploads import make_temporary_directory
 

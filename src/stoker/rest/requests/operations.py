@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NewType
 
-from stoker.api.operations import (
-    COMPLETED,
-    IN_PROGRESS,
-    OperationAnswer,
-    OperationStatus,
-)
+from stoker.api.operations import COMPLETED, IN_PROGRESS, OperationAnswer, OperationStatus
 from stoker.core.errors import InvalidInput, NotFound, StokerError, Unavailable
 from stoker.core.ids import Ids, JobId, is_hex_id
 from stoker.rest.flink.java_throwable import failure_cause
