@@ -18,10 +18,10 @@ from stoker.api.cluster import (
     TaskManagerResource,
     TaskManagers,
 )
-from stoker.core.errors import NotFound, StokerError
+from stoker.core.errors import StokerError
 from stoker.gateways.dispatcher import ClusterOverview
 from stoker.gateways.resourcemanager import TaskExecutorDetails
-from stoker.rest.control.processes import inspection_of, task_manager_metrics
+from stoker.rest.control.processes import find_executor, inspection_of, task_manager_metrics
 from stoker.rest.http.routing import get
 from stoker.rest.options import RestOptions
 from stoker.rest.services import RestServices
@@ -61,13 +61,10 @@ def task_managers_answer(executors: Iterable[TaskExecutorDetails]) -> TaskManage
     return TaskManagers(taskmanagers=[TaskManager(**_facts(each)) for each in executors])
 
 
-def task_manager_answer(executors: Iterable[TaskExecutorDetails], wanted: str) -> TaskManagerAnswer:
-    for executor in executors:
-        if executor.resource_id == wanted:
-            slot = _share(executor, 1)
-            slots = [AllocatedSlot(job_id=job, resource=slot) for job in executor.jobs]
-            return TaskManagerAnswer(**_facts(executor), allocated_slots=slots)
-    raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists the ids")
+def task_manager_answer(executor: TaskExecutorDetails) -> TaskManagerAnswer:
+    slot = _share(executor, 1)
+    slots = [AllocatedSlot(job_id=job, resource=slot) for job in executor.jobs]
+    return TaskManagerAnswer(**_facts(executor), allocated_slots=slots)
 
 
 def with_measurements(answer: TaskManagerAnswer, figures: Mapping[str, float]) -> TaskManagerAnswer:
@@ -124,10 +121,10 @@ async def task_managers(services: RestServices) -> TaskManagers:
 
 @get("/taskmanagers/{taskmanagerid}", summary="One task executor")
 async def task_manager(taskmanagerid: str, services: RestServices) -> TaskManagerAnswer:
-    dispatcher = await services.dispatcher()
-    answer = task_manager_answer(await dispatcher.task_executors(), taskmanagerid)
+    executor = await find_executor(services, taskmanagerid)
+    answer = task_manager_answer(executor)
     try:
-        figures = await (await inspection_of(services, taskmanagerid)).figures()
+        figures = await (await inspection_of(services, executor)).figures()
     except StokerError:
         # The process may just have ended; what the master knows about it still holds.
         return answer

@@ -82,7 +82,7 @@ def task_manager_metrics(figures: Mapping[str, float]) -> TaskManagerMetrics:
     )
 
 
-_PIECE = 256 * 1024
+_PIECE_BYTES = 256 * 1024
 Names = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
 
 
@@ -92,8 +92,8 @@ def master_inspection(services: RestServices) -> InspectionGateway:
     return services.inspection
 
 
-async def inspection_of(services: RestServices, wanted: str) -> InspectionGateway:
-    return await _inspect(services, await find_executor(services, wanted))
+async def _find_inspection(services: RestServices, wanted: str) -> InspectionGateway:
+    return await inspection_of(services, await find_executor(services, wanted))
 
 
 async def find_executor(services: RestServices, wanted: str) -> TaskExecutorDetails:
@@ -104,7 +104,7 @@ async def find_executor(services: RestServices, wanted: str) -> TaskExecutorDeta
     raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists the ids")
 
 
-async def _inspect(services: RestServices, executor: TaskExecutorDetails) -> InspectionGateway:
+async def inspection_of(services: RestServices, executor: TaskExecutorDetails) -> InspectionGateway:
     if services.process_at is None:
         raise Unavailable("this master cannot inspect task executors")
     return await services.process_at(executor.address)
@@ -175,18 +175,18 @@ async def shut_down(services: RestServices) -> Nothing:
 
 @get("/taskmanagers/{taskmanagerid}/logs", summary="Log files of a task executor")
 async def executor_logs(taskmanagerid: TaskManagerIdText, services: RestServices) -> LogList:
-    return log_list(await (await inspection_of(services, taskmanagerid)).logs())
+    return log_list(await (await _find_inspection(services, taskmanagerid)).logs())
 
 
 @get("/taskmanagers/{taskmanagerid}/log", summary="Log of a task executor")
 async def executor_log(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
-    inspection = await inspection_of(services, taskmanagerid)
+    inspection = await _find_inspection(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_log)
 
 
 @get("/taskmanagers/{taskmanagerid}/stdout", summary="Output of a task executor")
 async def executor_stdout(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
-    inspection = await inspection_of(services, taskmanagerid)
+    inspection = await _find_inspection(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_output)
 
 
@@ -194,14 +194,14 @@ async def executor_stdout(taskmanagerid: TaskManagerIdText, services: RestServic
 async def executor_log_file(
     taskmanagerid: TaskManagerIdText, file: str, services: RestServices
 ) -> Stream:
-    return await _log(await inspection_of(services, taskmanagerid), file)
+    return await _log(await _find_inspection(services, taskmanagerid), file)
 
 
 @get("/taskmanagers/{taskmanagerid}/metrics", summary="Metrics of a task executor")
 async def executor_metrics(
     taskmanagerid: TaskManagerIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
-    inspection = await inspection_of(services, taskmanagerid)
+    inspection = await _find_inspection(services, taskmanagerid)
     return select_metrics(metrics_as_text(await inspection.figures()), parse_names(names))
 
 
@@ -210,7 +210,7 @@ async def executor_metrics(
     summary="Stack traces of the threads of a task executor",
 )
 async def executor_threads(taskmanagerid: TaskManagerIdText, services: RestServices) -> ThreadDump:
-    return thread_dump(await (await inspection_of(services, taskmanagerid)).threads())
+    return thread_dump(await (await _find_inspection(services, taskmanagerid)).threads())
 
 
 @get(
@@ -229,7 +229,7 @@ async def executors_metrics(
     for executor in await dispatcher.task_executors():
         if wanted is None or executor.resource_id in wanted:
             try:
-                found = await (await _inspect(services, executor)).figures()
+                found = await (await inspection_of(services, executor)).figures()
             except StokerError:
                 # A task executor that has just ended must not hide the others.
                 continue
@@ -241,14 +241,14 @@ async def _log(inspection: InspectionGateway, name: str | None) -> Stream:
     """The first piece is read before the answer begins, so that a missing file is a 404."""
     if name is None:
         raise NotFound("this process does not write its output to a file")
-    first = await inspection.read_log(name, 0, _PIECE)
+    first = await inspection.read_log(name, 0, _PIECE_BYTES)
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         piece, offset = first, 0
         while piece:
             yield piece
             offset += len(piece)
-            piece = await inspection.read_log(name, offset, _PIECE)
+            piece = await inspection.read_log(name, offset, _PIECE_BYTES)
 
     return Stream(pieces(), media_type="text/plain; charset=utf-8")
 
