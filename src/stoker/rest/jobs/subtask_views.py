@@ -22,8 +22,8 @@ from stoker.rest.jobs.vertex_views import (
     MAX_PARALLELISM,
     combine_states,
     count_states,
-    duration,
     metrics_of,
+    span_duration,
     span_of,
 )
 
@@ -67,7 +67,7 @@ def subtask_attempt(
         endpoint=attempt.task_executor or UNASSIGNED,
         start_time=start,
         end_time=end,
-        duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
+        duration=span_duration(start, end, now),
         metrics=metrics_of(found.job, found.vertex, [region]),
         taskmanager_id=attempt.task_executor or UNASSIGNED,
         status_duration=_time_in_states(attempt, now),
@@ -117,7 +117,7 @@ def _subtask_time(subtask: int, attempt: AttemptDetails, now: Millis) -> Subtask
     return SubtaskTime(
         subtask=subtask,
         endpoint=attempt.task_executor or UNASSIGNED,
-        duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
+        duration=span_duration(start, end, now),
         timestamps={state: attempt.timestamps.get(state, 0) for state in ExecutionState},
     )
 
@@ -150,7 +150,7 @@ def _vertex_task_manager(
         status=combine_states([attempt.state for attempt in attempts]),
         start_time=start,
         end_time=end,
-        duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
+        duration=span_duration(start, end, now),
         metrics=metrics_of(found.job, found.vertex, [region for _, region in held]),
         status_counts=count_states(attempt.state for attempt in attempts),
         taskmanager_id=executor,

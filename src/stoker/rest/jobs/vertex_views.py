@@ -77,7 +77,7 @@ def _vertex(job: JobDetails, vertex: PlanVertex, now: Millis) -> JobVertex:
         status=combine_states([attempt.state for attempt in attempts]),
         start_time=start,
         end_time=end,
-        duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
+        duration=span_duration(start, end, now),
         tasks=count_states(attempt.state for attempt in attempts),
         metrics=metrics_of(job, vertex, regions),
     )
@@ -95,6 +95,11 @@ def span_of(attempts: list[AttemptDetails]) -> tuple[int, int]:
     else:
         end = -1
     return min(starts, default=-1), end
+
+
+def span_duration(start: int, end: int, now: Millis) -> int:
+    """Milliseconds of a span up to now; -1 if it has not begun."""
+    return -1 if start < 0 else duration(start, None if end < 0 else end, now)
 
 
 def metrics_of(job: JobDetails, vertex: PlanVertex, regions: list[RegionDetails]) -> VertexMetrics:
