@@ -61,7 +61,7 @@ class SavepointOutcome(Answer, frozen=True, kw_only=True):
 
 def outcome_of(answer: dict[str, Any]) -> SavepointOutcome:
     """Read the outcome from the body of an OperationAnswer."""
-    if answer.get("status", {}).get("id") != "COMPLETED":
+    if answer.get("status", {}).get("id") != COMPLETED:
         return SavepointOutcome(done=False)
     operation = answer.get("operation") or {}
     cause = operation.get("failure-cause")

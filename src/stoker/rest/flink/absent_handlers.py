@@ -7,14 +7,13 @@ the refusal that Flink sends when the feature is switched off.
 from stoker.api.flink import BackPressure, DataSets, FlameGraph
 from stoker.api.metrics import Metric
 from stoker.api.shape import Nothing
-from stoker.core.errors import InvalidInput, NotFound, Unavailable
-from stoker.core.ids import is_hex_id
+from stoker.core.errors import NotFound, Unavailable
 from stoker.rest.http.routing import delete, get
 from stoker.rest.jobs.aggregation import parse_names
 from stoker.rest.jobs.lookup import check_job_exists, load_vertex
 from stoker.rest.jobs.metrics import MetricNames
 from stoker.rest.requests.operations import OperationKey, parse_trigger_id
-from stoker.rest.requests.parameters import JobIdText, VertexIdText
+from stoker.rest.requests.parameters import JobIdText, VertexIdText, parse_hex_id
 from stoker.rest.services import RestServices
 
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
@@ -59,8 +58,7 @@ async def data_sets() -> DataSets:
 
 @delete("/datasets/{datasetid}", status=202, summary="Delete a cached data set")
 async def delete_data_set(datasetid: str) -> Nothing:
-    if not is_hex_id(datasetid.lower()):
-        raise InvalidInput(f"a data set id is 32 hexadecimal digits, found {datasetid!r}")
+    parse_hex_id(datasetid, "a data set id")
     raise NotFound(f"no data set {datasetid}: Spark keeps none for later jobs")
 
 

@@ -1,5 +1,6 @@
-"""Requests about applications, which group jobs in Flink 2.3. Here every job is an application
-of its own, with the id of the job.
+"""Requests about applications, which group jobs in Flink 2.3.
+
+Here every job is an application of its own, with the id of the job.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,6 @@ from stoker.api.flink import (
     Applications,
 )
 from stoker.api.shape import Nothing
-from stoker.core.ids import JobId
 from stoker.core.results import JobDetails, JobSummary, summary_of
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
@@ -100,9 +100,10 @@ def exceptions_answer(job: JobDetails) -> ApplicationExceptions:
 _APPLICATION = "/applications/{applicationid}"
 
 
-async def _job(services: RestServices, application_id: JobId) -> JobDetails:
+async def _load_job(services: RestServices, applicationid: str) -> JobDetails:
+    job_id = parse_application_id(applicationid)
     dispatcher = await services.dispatcher()
-    return await dispatcher.job_details(application_id)
+    return await dispatcher.job_details(job_id)
 
 
 @get("/applications/overview", summary="All applications")
@@ -113,7 +114,7 @@ async def overview_of_applications(services: RestServices) -> Applications:
 
 @get(_APPLICATION, summary="One application with its job")
 async def application(applicationid: str, services: RestServices) -> ApplicationAnswer:
-    job = await _job(services, parse_application_id(applicationid))
+    job = await _load_job(services, applicationid)
     return application_answer(job, services.clock())
 
 
@@ -121,7 +122,7 @@ async def application(applicationid: str, services: RestServices) -> Application
 async def application_exceptions(
     applicationid: str, services: RestServices
 ) -> ApplicationExceptions:
-    job = await _job(services, parse_application_id(applicationid))
+    job = await _load_job(services, applicationid)
     return exceptions_answer(without_secrets(job))
 
 
@@ -129,7 +130,7 @@ async def application_exceptions(
 async def application_config(
     applicationid: str, services: RestServices
 ) -> list[ConfigurationEntry]:
-    await _job(services, parse_application_id(applicationid))
+    await _load_job(services, applicationid)
     return configuration_entries(services.configuration)
 
 

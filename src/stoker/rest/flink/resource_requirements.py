@@ -7,11 +7,11 @@ job is stopped with a savepoint, its state is repartitioned, and it starts again
 from typing import Annotated, Any
 
 from stoker.api.flink import ParallelismBounds, VertexRequirements
-from stoker.api.operations import COMPLETED, OperationAnswer, OperationStatus, Triggered, answer_of
+from stoker.api.operations import COMPLETED, OperationAnswer, Triggered, answer_of
 from stoker.api.shape import Nothing
 from stoker.core.errors import Conflict, InvalidInput, JobAlreadyEnded
 from stoker.core.graph import JobType
-from stoker.core.ids import JobId, vertex_hex_id
+from stoker.core.ids import vertex_hex_id
 from stoker.core.job_options import (
     DEFAULT_PARALLELISM,
     PARALLELISM_OVERRIDES,
@@ -20,10 +20,10 @@ from stoker.core.job_options import (
 )
 from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails
-from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.flink.java_throwable import failure_cause
 from stoker.rest.http.asgi import Request, Response
 from stoker.rest.http.routing import QueryParameter, get, patch, put
+from stoker.rest.jobs.lookup import load_job
 from stoker.rest.requests.operations import TriggerId, parse_trigger_id
 from stoker.rest.requests.parameters import JobIdText, parse_job_id, read_body
 from stoker.rest.services import RestServices
@@ -40,9 +40,7 @@ Requirements = dict[str, VertexRequirements]
     summary="Parallelism of each vertex",
 )
 async def requirements(jobid: JobIdText, services: RestServices) -> Requirements:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    return _requirements(await dispatcher.job_details(job_id))
+    return _requirements(await load_job(services, jobid))
 
 
 def _requirements(job: JobDetails) -> Requirements:
@@ -72,15 +70,13 @@ async def change_requirements(
     jobid: JobIdText, request: Request, services: RestServices
 ) -> Nothing | Response:
     """A request that changes nothing is accepted: it may be a repeated one."""
-    job_id = parse_job_id(jobid)
     wanted: Requirements = await read_body(request, Requirements, dict)
-    dispatcher = await services.dispatcher()
-    job = await dispatcher.job_details(job_id)
+    job = await load_job(services, jobid)
     parts = _wanted_partitions(wanted, _requirements(job))
     if parts is None:
         return Nothing()
-    trigger_id = await _rescale(services, dispatcher, job, parts)
-    location = f"/jobs/{job_id}/replacements/{trigger_id}"
+    trigger_id = await _rescale(services, job, parts)
+    location = f"/jobs/{job.job_id}/replacements/{trigger_id}"
     return Response(b"{}", headers=[("Location", location)])
 
 
@@ -111,11 +107,10 @@ def _wanted_partitions(wanted: Requirements, known: Requirements) -> int | None:
     return parts.pop()
 
 
-async def _rescale(
-    services: RestServices, dispatcher: DispatcherGateway, job: JobDetails, parts: int
-) -> TriggerId:
+async def _rescale(services: RestServices, job: JobDetails, parts: int) -> TriggerId:
     _check_can_change(job)
     trigger_id = TriggerId(services.ids.nonce())
+    dispatcher = await services.dispatcher()
     await dispatcher.trigger_replacement(
         ReplacementRequest(
             job_id=job.job_id,
@@ -145,28 +140,25 @@ def _check_can_change(job: JobDetails) -> None:
 
 @patch("/jobs/{jobid}/rescaling", summary="Change the parallelism of a streaming job")
 async def rescale(jobid: JobIdText, services: RestServices, parallelism: Parallelism) -> Triggered:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    job = await dispatcher.job_details(job_id)
-    return Triggered(request_id=await _rescale(services, dispatcher, job, parallelism))
+    job = await load_job(services, jobid)
+    return Triggered(request_id=await _rescale(services, job, parallelism))
 
 
 @get("/jobs/{jobid}/rescaling/{triggerid}", summary="Status of a rescale")
 async def rescale_status(
     jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:
-    job_id: JobId = parse_job_id(jobid)
-    trigger_id = parse_trigger_id(triggerid)
+    job_id, trigger_id = parse_job_id(jobid), parse_trigger_id(triggerid)
     dispatcher = await services.dispatcher()
     plan = await dispatcher.replacement_status(job_id, trigger_id, None, 0.0)
-    answer = answer_of(plan)
-    if answer.status.id != COMPLETED:
-        return OperationAnswer(status=answer.status)
+    status = answer_of(plan).status
+    if status.id != COMPLETED:
+        return OperationAnswer(status=status)
     operation: dict[str, Any] = {}
     if plan.phase is not ReplacementPhase.DONE:
         cause = failure_cause("RescaleFailed", plan.reason, f"RescaleFailed: {plan.reason}")
         operation = {"failure-cause": cause}
-    return OperationAnswer(status=OperationStatus(id=COMPLETED), operation=operation)
+    return OperationAnswer(status=status, operation=operation)
 
 
 RESOURCE_HANDLERS = (requirements, change_requirements, rescale, rescale_status)

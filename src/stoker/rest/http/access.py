@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from stoker.aio.clock import WallClock
+from stoker.api.shape import RETRY_AFTER
 from stoker.rest.http.errors import ErrorAnswer
 from stoker.security.tokens import TokenFile, allows, find
 
@@ -102,5 +103,5 @@ class UploadLimit:
 def _too_many(reason: str, wait: float) -> ErrorAnswer:
     seconds = max(1, round(wait + 0.5))
     return ErrorAnswer(
-        status=429, messages=[f"{reason}; try again"], headers={"Retry-After": str(seconds)}
+        status=429, messages=[f"{reason}; try again"], headers={RETRY_AFTER: str(seconds)}
     )

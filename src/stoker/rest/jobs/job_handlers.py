@@ -22,7 +22,8 @@ from stoker.rest.http.routing import QueryParameter, get, patch
 from stoker.rest.job_list.query import MAX_LIMIT, parse_query
 from stoker.rest.jobs import job_views
 from stoker.rest.jobs.job_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
-from stoker.rest.jobs.plan_views import plan_answer
+from stoker.rest.jobs.lookup import load_job
+from stoker.rest.jobs.plan_views import plan_of
 from stoker.rest.openapi.bodies import WHOLE_NUMBER, json_object
 from stoker.rest.requests.parameters import JobIdText, parse_expiry, parse_job_id, parse_statuses
 from stoker.rest.services import RestServices
@@ -70,16 +71,12 @@ async def overview_of_jobs(
 
 @get("/jobs/{jobid}", summary="One job with its vertices and its plan")
 async def job(jobid: JobIdText, services: RestServices) -> JobAnswer:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    return job_views.job_answer(await dispatcher.job_details(job_id), services.clock())
+    return job_views.job_answer(await load_job(services, jobid), services.clock())
 
 
 @get("/jobs/{jobid}/details", summary="Everything that Stoker knows about a job, in its own terms")
 async def details(jobid: JobIdText, services: RestServices) -> JobDetails:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    return without_secrets(await dispatcher.job_details(job_id))
+    return without_secrets(await load_job(services, jobid))
 
 
 @get(
@@ -118,9 +115,7 @@ async def execution_result(jobid: JobIdText, services: RestServices) -> Executio
 
 @get("/jobs/{jobid}/plan", summary="Vertices and edges of a job")
 async def plan(jobid: JobIdText, services: RestServices) -> PlanAnswer:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    return plan_answer(await dispatcher.job_details(job_id))
+    return PlanAnswer(plan=plan_of(await load_job(services, jobid)))
 
 
 @get("/jobs/{jobid}/exceptions", summary="Failures of a job, newest first")
@@ -130,18 +125,14 @@ async def exceptions(
     max_exceptions: Limit = DEFAULT_EXCEPTIONS,
     failure_label_filter: LabelFilter = None,
 ) -> JobExceptions:
-    job_id = parse_job_id(jobid)
     labels = parse_labels(failure_label_filter)
-    dispatcher = await services.dispatcher()
-    job = without_secrets(await dispatcher.job_details(job_id))
+    job = without_secrets(await load_job(services, jobid))
     return job_exceptions(job, max_exceptions, labels)
 
 
 @get("/jobs/{jobid}/config", summary="Configuration of a job, without secrets")
 async def config(jobid: JobIdText, services: RestServices) -> JobConfig:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    return job_views.job_config(await dispatcher.job_details(job_id))
+    return job_views.job_config(await load_job(services, jobid))
 
 
 @patch(

@@ -19,7 +19,7 @@ from stoker.api.jobs import (
     ResultStatus,
     TaskCounts,
 )
-from stoker.api.operations import FailureCause
+from stoker.api.operations import COMPLETED, IN_PROGRESS, FailureCause
 from stoker.core.errors import InvalidInput
 from stoker.core.results import Failure, FailureRecord, JobDetails, JobResult, JobSummary
 from stoker.core.states import JobStatus
@@ -89,9 +89,9 @@ def job_config(job: JobDetails) -> JobConfig:
 
 def execution_result(result: JobResult | None) -> ExecutionResultAnswer:
     if result is None:
-        return ExecutionResultAnswer(status=ResultStatus(id="IN_PROGRESS"))
+        return ExecutionResultAnswer(status=ResultStatus(id=IN_PROGRESS))
     return ExecutionResultAnswer(
-        status=ResultStatus(id="COMPLETED"),
+        status=ResultStatus(id=COMPLETED),
         job_execution_result=JobExecutionResult(
             id=result.job_id,
             name=result.name,

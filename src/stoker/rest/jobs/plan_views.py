@@ -4,7 +4,7 @@ import html
 
 import msgspec
 
-from stoker.api.jobs import JobPlan, PlanAnswer, PlanInput, PlanNode
+from stoker.api.jobs import JobPlan, PlanInput, PlanNode
 from stoker.core.description import plan_of as vertices_of
 from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, vertex_hex_id
@@ -13,10 +13,6 @@ from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDe
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.rest.programs.parts import with_parts
 from stoker.security.redaction import without_secrets
-
-
-def plan_answer(job: JobDetails) -> PlanAnswer:
-    return PlanAnswer(plan=plan_of(job))
 
 
 def plan_of(job: JobDetails) -> JobPlan:

@@ -23,14 +23,14 @@ from stoker.api.programs import (
 from stoker.api.shape import Nothing
 from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.graph import Restore
-from stoker.core.ids import JobId, is_hex_id
+from stoker.core.ids import JobId
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import QueryParameter, Route, delete, get, post, route
 from stoker.rest.jobs.plan_views import plan_of_graph
 from stoker.rest.openapi.bodies import FILE, multipart
 from stoker.rest.programs.runs import ProgramArguments, compile_program
 from stoker.rest.programs.store import ProgramStore, StoredProgram, program_name
-from stoker.rest.requests.parameters import read_body
+from stoker.rest.requests.parameters import parse_hex_id, read_body
 from stoker.rest.requests.submission import drain_after_error, submit_graph
 from stoker.rest.requests.uploads import receive_file
 from stoker.rest.services import RestServices
@@ -142,11 +142,7 @@ def _split_arguments(text: str) -> tuple[str, ...]:
 
 
 def _parse_chosen_job_id(text: str | None) -> JobId | None:
-    if text is None:
-        return None
-    if not is_hex_id(text.lower()):
-        raise InvalidInput(f"jobId must be 32 hexadecimal digits, found {text!r}")
-    return JobId(text.lower())
+    return None if text is None else JobId(parse_hex_id(text, "jobId"))
 
 
 async def _plan(services: RestServices, jarid: str, arguments: ProgramArguments) -> PlanAnswer:

@@ -27,11 +27,16 @@ TaskManagerIdText = Annotated[str, PathParameter(description="id of a task execu
 _MAX_DIGITS = 18
 
 
-def parse_job_id(text: str) -> JobId:
+def parse_hex_id(text: str, name: str) -> str:
+    """The id in lower case; `name` says in a refusal which id is meant, as in "a job id"."""
     lowered = text.lower()
     if not is_hex_id(lowered):
-        raise InvalidInput(f"a job id is 32 hexadecimal digits, found {text!r}")
-    return JobId(lowered)
+        raise InvalidInput(f"{name} is 32 hexadecimal digits, found {text!r}")
+    return lowered
+
+
+def parse_job_id(text: str) -> JobId:
+    return JobId(parse_hex_id(text, "a job id"))
 
 
 def parse_status(text: str) -> JobStatus:
@@ -49,10 +54,7 @@ def parse_statuses(text: str) -> tuple[JobStatus, ...]:
 
 
 def parse_vertex_id(text: str) -> str:
-    lowered = text.lower()
-    if not is_hex_id(lowered):
-        raise InvalidInput(f"a vertex id is 32 hexadecimal digits, found {text!r}")
-    return lowered
+    return parse_hex_id(text, "a vertex id")
 
 
 def parse_count(text: str, parameter: str) -> int:
@@ -64,10 +66,7 @@ def parse_count(text: str, parameter: str) -> int:
 
 def parse_application_id(text: str) -> JobId:
     """Each job is an application of its own with the same id."""
-    lowered = text.lower()
-    if not is_hex_id(lowered):
-        raise InvalidInput(f"an application id is 32 hexadecimal digits, found {text!r}")
-    return JobId(lowered)
+    return JobId(parse_hex_id(text, "an application id"))
 
 
 class _Expiry(msgspec.Struct, rename="camel"):
