@@ -15,7 +15,7 @@ class QueueAnswer(Answer, frozen=True, kw_only=True):
     """Jobs that were admitted and have not ended."""
     max_running: int | None
     slots: int
-    """Most slots that the running jobs may use together."""
+    """Largest number of slots that the running jobs may use together."""
     max_slots: int | None
     waiting: list[JobId]
     """In the order in which they would be admitted now."""
@@ -69,7 +69,7 @@ class JobProgressEvent(Dashed, frozen=True, kw_only=True):
     name: str
     state: JobStatus
     waiting: str | None
-    """Why the job waits, as a text; None when it does not wait."""
+    """Why the job waits, as text; None when it does not wait."""
     regions: dict[RegionId, ExecutionState]
     tasks_total: int
     tasks_done: int

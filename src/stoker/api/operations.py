@@ -77,7 +77,7 @@ class ReplacementState(Dashed, frozen=True, kw_only=True):
     kind: str
     phase: ReplacementPhase
     job_id: JobId
-    """The job that stands for the old one; until the replacement is over, the old one itself."""
+    """The job that continues the old one; until the replacement is over, the old one itself."""
     old_job_id: JobId
     new_job_id: JobId
     rolled_back: bool = False

@@ -1,18 +1,18 @@
-"""The base classes of all HTTP bodies, and the bodies that many requests share."""
+"""The base classes of all HTTP bodies, and the bodies that many operations share."""
 
 import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A body of an HTTP answer, with fields under the names that Flink uses."""
+    """An HTTP body. Where Flink has the same one, the fields have Flink's names."""
 
 
 class Dashed(Answer, frozen=True, kw_only=True, rename="kebab"):
-    """An answer with names like `start-time`; a few fields have a name of their own."""
+    """A body with names like `start-time`; a few fields have a name of their own."""
 
 
 class Camel(Answer, frozen=True, kw_only=True, rename="camel"):
-    """An answer with names like `startTime`."""
+    """A body with names like `startTime`."""
 
 
 class Nothing(Answer, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ class _ClusterOperations(Generic[J]):
     ) -> Steps[J]:
         """Submit a job. Returns when the cluster has recorded it, so no fail-over loses it.
 
-        A fail-over in between does no harm: the job has its id before it is sent, and the cluster
+        A fail-over meanwhile does no harm: the job has its id before it is sent, and the cluster
         accepts each id once. InvalidInput says what is wrong with the job; nothing is sent then.
 
         - `job`: a Pipeline, the path of a Python, YAML or SQL file, or of any PySpark script;
@@ -114,7 +114,8 @@ class _JobOperations(Generic[J]):
     id: JobId
 
     @abstractmethod
-    def _other(self, job_id: JobId) -> J: ...
+    def _other(self, job_id: JobId) -> J:
+        """A handle on another job of the same cluster."""
 
     def __repr__(self) -> str:
         return f"<stoker job {self.id}>"

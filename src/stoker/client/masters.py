@@ -20,7 +20,7 @@ from stoker.core.errors import InvalidOption, Unavailable
 WAIT_SECONDS_OF_MANY = 5.0
 """How long one of several masters may delay the answer to a status request.
 
-The client does not notice earlier that this master has frozen."""
+If this master freezes, the client notices only after this time."""
 
 
 def parse_masters(text: str) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class ClientOptions:
     )
     heartbeat_timeout: timedelta = option(
         "client.heartbeat.timeout",
-        "An attached job is cancelled when its client has sent no heartbeat for so long.",
+        "An attached job is cancelled when its client has sent no heartbeat for this long.",
         timedelta(minutes=3),
     )
     silence: timedelta = option(

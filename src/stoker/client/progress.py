@@ -57,13 +57,10 @@ def part_words(part: ProgressPart) -> str:
 
 
 def _state_words(region: RegionDetails, attempt: AttemptDetails) -> str:
-    counted = attempt.progress.tasks_total > 0 if not region.streaming else _has_batches(attempt)
+    progress = attempt.progress
+    has_count = progress.batch_id is not None if region.streaming else progress.tasks_total > 0
     # The count already shows that the region is running.
-    return "" if attempt.state is ExecutionState.RUNNING and counted else _WORDS[attempt.state]
-
-
-def _has_batches(attempt: AttemptDetails) -> bool:
-    return attempt.progress.batch_id is not None
+    return "" if attempt.state is ExecutionState.RUNNING and has_count else _WORDS[attempt.state]
 
 
 def _progress_words(region: RegionDetails, attempt: AttemptDetails) -> list[str]:
@@ -119,12 +116,12 @@ def job_html(details: JobDetails) -> str:
         f'<span style="background:{colour};color:#fff;border-radius:.6em;padding:0 .5em">'
         f"{details.status}</span>"
     )
-    rows = "".join(_row(view) for view in views_of(details))
+    rows = "".join(_row_html(view) for view in views_of(details))
     table = f"<table>{rows}</table>" if rows else ""
-    return f"<div>{head}{_aside(details.waiting)}{table}{_cause(details)}</div>"
+    return f"<div>{head}{_waiting_html(details.waiting)}{table}{_failure_html(details)}</div>"
 
 
-def _row(view: RegionView) -> str:
+def _row_html(view: RegionView) -> str:
     known = view.share is not None and view.state is not ExecutionState.FAILED
     bar = f'<progress value="{view.share:.3f}" max="1"></progress>' if known else ""
     cells = (escape(view.name), str(view.state), bar, escape(view.words))
@@ -132,11 +129,11 @@ def _row(view: RegionView) -> str:
     return "<tr>" + "".join(f'<td style="{style}">{cell}</td>' for cell in cells) + "</tr>"
 
 
-def _aside(words: str | None) -> str:
-    return f"<div><i>waits: {escape(words)}</i></div>" if words else ""
+def _waiting_html(reason: str | None) -> str:
+    return f"<div><i>waits: {escape(reason)}</i></div>" if reason else ""
 
 
-def _cause(details: JobDetails) -> str:
+def _failure_html(details: JobDetails) -> str:
     if details.status is not JobStatus.FAILED or not details.failures:
         return ""
     failure = details.failures[0].failure

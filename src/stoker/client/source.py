@@ -1,4 +1,4 @@
-"""Loading what a program submits. The authoring API is large, so it is imported on first use."""
+"""Loads the jobs that clients submit. The authoring API is large, so it is imported when used."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ def load(
     configuration: Mapping[str, str] | None = None,
     demands: "DemandOverrides | None" = None,
 ) -> "LoadedJob":
-    """Relative paths of files to read and write start at the working directory."""
+    """The working directory is the base of the relative paths that the job reads and writes."""
     from stoker.pipeline.drafts import JobSettings  # noqa: PLC0415
     from stoker.pipeline.load import load_job  # noqa: PLC0415
 

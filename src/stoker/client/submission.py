@@ -10,11 +10,11 @@ from stoker.api.jobs import ARTIFACT_PART, GRAPH_PART
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobGraph
 
-_PIECE = 1024 * 1024
+_PIECE_BYTES = 1024 * 1024
 
 
 class SubmissionBody:
-    """Can be sent again for a retry. Its length is known before it is sent."""
+    """A job graph and its files. Its length is known in advance, and it can be sent repeatedly."""
 
     def __init__(self, graph: JobGraph, artifacts: Mapping[str, Path], boundary: str) -> None:
         self.content_type = f"multipart/form-data; boundary={boundary}"
@@ -41,7 +41,7 @@ class SubmissionBody:
                 yield part
                 continue
             with part.open("rb") as file:
-                while piece := file.read(_PIECE):
+                while piece := file.read(_PIECE_BYTES):
                     yield piece
 
 
@@ -58,7 +58,7 @@ def _head(boundary: str, disposition: str, content_type: str) -> bytes:
 
 
 def _files(graph: JobGraph, artifacts: Mapping[str, Path]) -> list[Path]:
-    """One file for each content that the graph names."""
+    """One local file for each content that the graph names."""
     paths: dict[str, Path] = {}
     for artifact in graph.artifacts:
         path = artifacts.get(artifact.sha256)

@@ -39,7 +39,7 @@ class RestOptions:
     )
     max_concurrent_uploads: int = option(
         "rest.server.max-concurrent-uploads",
-        "How many requests with files the server receives at once; it answers more with 429.",
+        "How many requests with files the server receives at once; any more are answered with 429.",
         64,
     )
     max_wait: timedelta = option(

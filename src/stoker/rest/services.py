@@ -1,4 +1,4 @@
-"""What the REST server needs from the rest of its process."""
+"""Everything that the REST server needs from the rest of its process."""
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,7 +32,7 @@ FindProcess = Callable[[str], Awaitable[InspectionGateway]]
 class JobBlobs(Protocol):
     """Stores the files of a submitted job; implemented by the BlobServer.
 
-    A file is durable when the call returns. To store the same content again is harmless.
+    A file is durable when the call returns. Storing the same content again is harmless.
     """
 
     async def adopt(self, job_id: JobId, source: Path, *, sha256: str, size: int) -> BlobKey:
@@ -92,7 +92,7 @@ def services_of(scope: Scope) -> RestServices:
 
 
 class DispatcherFinder:
-    """Returns the gateway to the leading dispatcher, and reuses it as long as that one leads."""
+    """Connects to the leading dispatcher, and again only when another one leads."""
 
     def __init__(self, rpc: RpcService, retrieval: LeaderRetrieval, *, timeout: timedelta) -> None:
         self._rpc = rpc

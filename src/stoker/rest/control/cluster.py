@@ -68,7 +68,7 @@ def task_manager_answer(executor: TaskExecutorDetails) -> TaskManagerAnswer:
 
 
 def with_measurements(answer: TaskManagerAnswer, figures: Mapping[str, float]) -> TaskManagerAnswer:
-    """Add what the process has measured about itself."""
+    """Add the figures that the process has measured about itself."""
     hardware = msgspec.structs.replace(
         answer.hardware, free_memory=int(figures.get("Status.Machine.Memory.Free", 0))
     )
@@ -126,7 +126,7 @@ async def task_manager(taskmanagerid: str, services: RestServices) -> TaskManage
     try:
         figures = await (await inspection_of(services, executor)).figures()
     except StokerError:
-        # The process may just have ended; what the master knows about it still holds.
+        # The process may just have ended; the facts that the master knows still hold.
         return answer
     return with_measurements(answer, figures)
 

@@ -1,6 +1,6 @@
 """Requests about processes: the logs, threads, metrics and environment of each.
 
-The leading master answers. It reads its own, and asks a task executor for them by RPC.
+The leading master answers. It inspects itself directly, and a task executor by RPC.
 """
 
 import platform

@@ -146,7 +146,7 @@ async def _trigger(
 
 
 async def _wait_for_location(services: RestServices, job_id: JobId, trigger_id: TriggerId) -> str:
-    """Wait until it is done. Raise SavepointFailed if the master that took it was lost."""
+    """Wait until the savepoint is done. Raise SavepointFailed if the master taking it was lost."""
     status = SavepointStatus(done=False)
     while not status.done:
         dispatcher = await services.dispatcher()

@@ -107,7 +107,7 @@ async def replacement(
     known: str | None = None,
     wait: str | None = None,
 ) -> ReplacementAnswer:
-    """With `wait`, hold the request for up to so many seconds while the phase is still `known`."""
+    """With `wait`, hold the request for up to that many seconds while the phase is `known`."""
     job_id, trigger_id = parse_job_id(jobid), parse_trigger_id(triggerid)
     phase = None if known is None else _phase(known)
     seconds = min(get_seconds({"wait": wait}, "wait") or 0.0, _MAX_WAIT_SECONDS)

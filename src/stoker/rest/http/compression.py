@@ -7,7 +7,7 @@ from stoker.rest.http.asgi import Message, Send
 
 MIN_BYTES = 1024
 MAX_BYTES = 1024 * 1024
-"""To compress a larger response takes longer than to send it; clients can ask for pages instead."""
+"""Compressing a larger response takes longer than sending it; clients can ask for pages instead."""
 _MAX_INLINE_BYTES = 64 * 1024
 """A larger body is compressed in a thread."""
 _LEVEL = 1

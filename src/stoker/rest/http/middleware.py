@@ -49,7 +49,7 @@ _PREPARE_AFTER_SECONDS = 1.0
 """A master that leads by then may never need to forward."""
 _CLIENT_HEADER = CLIENT_HEADER.lower().encode()
 _LINGER_SECONDS = 10.0
-"""How long a refused upload is read on, so that its client sees the answer."""
+"""How long the server keeps reading a refused upload, so that its client sees the answer."""
 _CLOSING = "this master is shutting down; try again"
 
 SECURITY_HEADERS = (
@@ -210,7 +210,7 @@ class RestMiddleware:
     async def prepare_to_forward(self) -> None:
         """Loads the HTTP client of a standby in advance.
 
-        The first request to forward often comes just when the leader has died, and to load the
+        The first request to forward often comes just when the leader has died, and loading the
         client takes half a second.
         """
         await asyncio.sleep(_PREPARE_AFTER_SECONDS)
@@ -294,7 +294,7 @@ async def _answer_preflight(requested_headers: bytes | None, send: Send) -> None
 
 
 async def _refuse_during_upload(answer: ErrorAnswer, receive: Receive, send: Send) -> None:
-    """Answers at once, then reads on: a client cut off while it sends may miss the answer."""
+    """Answers at once, then keeps reading: a client that is cut off while it sends may miss it."""
     await send_error(answer, send, more=True)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):

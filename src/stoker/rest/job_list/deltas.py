@@ -1,8 +1,8 @@
 """All jobs as the REST server knows them, brought up to date by deltas.
 
-To ask the dispatcher for ten thousand jobs costs it, the wire and this process more than all other
-requests together, although between two requests only a few jobs change. So the server keeps the
-list, and each fetch brings what has changed since.
+Fetching ten thousand jobs costs the dispatcher, the wire and this process more than all other
+requests together, although only a few jobs change between two requests. So the server keeps the
+list, and each fetch brings only the changes.
 
 Invariant: after `apply`, `all_jobs()` and the encoded rows hold the same jobs in the same order
 (newest first) as a fetch of everything would, except for durations, which depend on the moment.
@@ -82,7 +82,7 @@ class JobList:
         return known if known is not None and known.summary == job else make_row(job)
 
     def _update_rows(self, job_ids: Iterable[JobId]) -> None:
-        """Touches only these jobs: a pass over all of them would take longer than all else."""
+        """Touches only these jobs: a pass over the whole list would cost more than all the rest."""
         for job_id in job_ids:
             before = self._rows.pop(job_id, None)
             if before is not None:
@@ -102,7 +102,7 @@ class JobList:
         return self._all
 
     def live_jobs(self) -> Sequence[JobSummary]:
-        """Newest first. Usually few of thousands, so a query for these does not filter them all."""
+        """Newest first. Usually few among thousands, so queries for them skip the whole list."""
         return sorted(self.live.values(), key=newest_first)
 
     def encode(self, jobs: Iterable[JobSummary], now: Millis) -> bytes:

@@ -1,12 +1,12 @@
 """Rows of the job list: encoded once, ordered, in blocks that are ready to be sent.
 
-A list of ten thousand jobs has four megabytes. To encode it for each request takes processor time
-from the event loop that renews leases and heartbeats, and even joining ready rows copies megabytes.
-But nearly all jobs of a long list have ended and never change again.
+A list of ten thousand jobs has four megabytes. Encoding it for each request would take processor
+time from the event loop that renews leases and heartbeats, and even joining ready rows copies
+megabytes. But nearly all jobs of a long list have ended and never change again.
 
 So each row is encoded when its job changes, rows stand in blocks of at most `MAX_BLOCK_ROWS`, and
 in each block the consecutive ended jobs are joined once into one piece that all responses share.
-Only live jobs are written anew, since their duration grows.
+Only the rows of live jobs are joined again each time, since their duration grows.
 
 Invariant: the pieces of all blocks, in order, are all rows, newest first, each with a comma before
 it. A change costs one block, not the list.
@@ -27,7 +27,7 @@ MAX_BLOCK_ROWS = 1000
 """A few hundred kilobytes: large enough for a system call, small enough to be rebuilt when one of
 its jobs changes."""
 MIN_ENDED_RUN = 50
-"""So many consecutive ended jobs are worth a piece of their own."""
+"""Fewer consecutive ended jobs are not worth a piece of their own."""
 _encode = msgspec.json.Encoder().encode
 _DURATION = b'"duration":'
 """The key in an encoded row. No JSON string contains it: quotes are escaped in strings."""
@@ -66,7 +66,7 @@ def _row_key(row: JobRow) -> tuple[int, str]:
 
 
 class _Block:
-    """Consecutive rows, at least one."""
+    """Consecutive rows of the list, at least one."""
 
     def __init__(self, rows: list[JobRow], min_ended_run: int) -> None:
         self.rows = rows

@@ -1,14 +1,14 @@
 """Snapshots of the job list, shared by concurrent requests.
 
 Dashboards and scripts ask for all jobs every few seconds, and the response may have megabytes.
-Made separately for each request, it took the processor from those who submit jobs: with a thousand
-live jobs and 50 requests a second, a master accepted three jobs a second. So a snapshot asks the
+When each request made its own, no processor time was left for submissions: with a thousand live
+jobs and 50 requests a second, a master accepted three jobs a second. So a snapshot asks the
 dispatcher once, by a delta, and makes each response body once; the cost of a list does not grow
 with the number of clients that ask at the same time.
 
-Invariant: no request is answered from a snapshot that began before the request arrived. A job that
-was accepted, by whomever, is in every list that is requested afterwards, so a client that has just
-submitted needs no special treatment.
+Invariant: no request is answered from a snapshot that began before the request arrived. A job is in
+every list that is requested after its acceptance, whoever submitted it, so a client that has just
+submitted one needs no special treatment.
 
 Order: a request that arrives while a snapshot is in progress waits for the next one, together with
 all that arrive until then. The more the last snapshot cost, the later the next one begins, so that
@@ -38,7 +38,7 @@ FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
 """Finds the leading dispatcher; raises NoLeader at once when none is known."""
 
 PAUSE_FACTOR = 20
-"""The next snapshot begins so many times the cost of the last one after the last one began."""
+"""Pause between the beginnings of two snapshots, as a multiple of the cost of the first one."""
 MAX_PAUSE_SECONDS = 0.05
 MAX_JOINED_BYTES = compression.MAX_BYTES
 """A body of up to this size is one piece, so that it can be compressed."""
@@ -112,7 +112,7 @@ class SharedSnapshots:
         self._last_begun = 0
         self._last_applied = 0
         """Number of the newest snapshot whose delta was applied. Deltas of earlier snapshots are
-        dropped, also when another leader sent them."""
+        dropped, even if another leader sent them."""
 
     async def take(self, find_dispatcher: FindDispatcher, clock: WallClock) -> JobListSnapshot:
         """A snapshot that begins after this call; the first one after a quiet time at once."""

@@ -1,7 +1,7 @@
 """`python -m stoker.rest.programs.compiler DIRECTORY`: compile an uploaded program to a job graph.
 
-Building the graph runs code of the user. It runs in this separate process, with a limit of memory
-and time, so that a crash, a leak or an endless loop does not stop a master.
+Building the graph runs code of the user. That happens in this separate process, whose memory and
+time are limited, so that a crash, a leak or an endless loop does not stop a master.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Compile an uploaded program to a job graph, in a process of its own (`compiler.py`).
 
-That process runs code of the user: it gets no environment variables that may be secret, has a limit
-of memory and of time, and is killed with everything that it has started.
+That process runs code of the user. So it gets no environment variables that may be secret, its
+memory and time are limited, and it is killed with everything that it has started.
 """
 
 import asyncio

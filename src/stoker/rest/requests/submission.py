@@ -49,7 +49,7 @@ async def submit(
     request: Request, services: RestServices, idempotency_key: IdempotencyKey = None
 ) -> JobSubmitted:
     async with drain_after_error(request) as chunks:
-        # Found before anything is read: without a leader it is pointless to receive files.
+        # Without a leader it would be pointless to receive files.
         dispatcher = await services.dispatcher()
         async with receive_upload(
             chunks,
@@ -71,7 +71,7 @@ async def submit(
 async def drain_after_error(
     request: Request,
 ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-    """Yields the body in pieces; after an error reads on, so that the client sees the answer."""
+    """Yields the body in pieces; after an error it reads the rest, so that the client sees why."""
     chunks = request.chunks()
     try:
         yield chunks
@@ -150,7 +150,7 @@ async def _is_unknown(graph: JobGraph, dispatcher: DispatcherGateway) -> bool:
 
 
 async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
-    """Reads on for a while: a client that is still sending would miss the answer."""
+    """Keeps reading for a while: a client that is still sending would miss the answer."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_SECONDS):
             async for _ in chunks:

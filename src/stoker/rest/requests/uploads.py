@@ -59,8 +59,8 @@ class Upload:
 class RequestFolder:
     """A temporary directory for the files of one request.
 
-    Created with the first file: most submissions have none, and to create a directory takes as long
-    as to handle one of them.
+    Created with the first file: most submissions have none, and creating a directory takes as long
+    as handling one of them.
     """
 
     def __init__(self, parent: Path | None) -> None:
