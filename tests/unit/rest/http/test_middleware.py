@@ -119,6 +119,24 @@ def guarded(tmp_path: Path) -> Master:
     return Master(options=options, tokens=tokens)
 
 
+@pytest.mark.parametrize(
+    ("allowed", "status", "answered"),
+    [("", 403, None), ("*", 200, "*"), (f"https://x.example,{PAGE}", 200, PAGE)],
+)
+async def test_pages_of_another_origin_are_served_only_if_configured(
+    allowed: str, status: int, answered: str | None
+) -> None:
+    master = Master(options=RestOptions(bind_port="0", allow_origin=allowed))
+    async with master.in_process() as http:
+        answer = await http.get("/overview", headers={"origin": PAGE})
+        asked = await http.options(
+            "/jobs", headers={"origin": PAGE, "access-control-request-method": "POST"}
+        )
+    assert answer.status_code == status
+    assert answer.headers.get("access-control-allow-origin") == answered
+    assert asked.status_code == (204 if answered else 403)
+
+
 async def test_an_answer_to_a_page_with_a_token_is_compressed(guarded: Master) -> None:
     headers = BEARER | {"origin": PAGE, "accept-encoding": "gzip"}
     async with guarded.in_process() as http:
@@ -342,6 +360,13 @@ async def _slow_body() -> AsyncIterator[bytes]:
     for _ in range(8):
         await asyncio.sleep(0.1)
         yield b"x"
+
+
+async def test_the_api_page_loads_nothing_from_other_machines() -> None:
+    async with Master(leading=False).in_process() as http:
+        answers = [await http.get(path) for path in ("/docs", "/v1/docs", "/docs.js", "/docs.css")]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert not any("http://" in answer.text or "https://" in answer.text for answer in answers)
 
 
 async def test_the_api_description_needs_no_token_and_the_cluster_does(

@@ -1,11 +1,9 @@
-"""The job list, kept up to date by deltas, and its queries."""
+"""The job list, kept up to date by deltas."""
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId, SessionId
 from stoker.core.results import JobResult, JobSummary
@@ -13,7 +11,6 @@ from stoker.core.states import JobStatus
 from stoker.dispatcher.job_index import EndedJobs
 from stoker.gateways.dispatcher import JobsSince
 from stoker.rest.job_list.deltas import JobList
-from stoker.rest.job_list.query import JobQuery, parse_query, select_page
 from stoker.rest.job_list.rows import json_array
 
 LEADER = SessionId("leader")
@@ -122,62 +119,3 @@ def test_a_late_answer_to_an_earlier_request_changes_nothing() -> None:
     followed.apply(JobsSince(leader=LEADER, revision=5, live=(live(1),), whole=True))
     followed.apply(JobsSince(leader=LEADER, revision=4, whole=True))
     assert list(followed.live) == [job_id(1)]
-
-
-def query(**changes: object) -> JobQuery:
-    none = dict.fromkeys(("state", "type_", "name", "sort", "offset", "limit"))
-    return parse_query(**(none | changes))  # type: ignore[arg-type]
-
-
-def test_a_query_without_parameters_is_the_default_query() -> None:
-    assert query().is_default
-    assert not query(limit=10).is_default
-
-
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ({}, [3, 2, 1]),
-        ({"state": "running"}, [3]),
-        ({"state": "FINISHED,RUNNING"}, [3, 2, 1]),
-        ({"type_": "batch"}, [2, 1]),
-        ({"name": "LIVE"}, [3]),
-        ({"name": "0" * 31 + "2"}, [2]),
-        ({"sort": "name"}, [1, 2, 3]),
-        ({"sort": "-name"}, [3, 2, 1]),
-        ({"sort": "start-time"}, [1, 2, 3]),
-        ({"offset": 1, "limit": 1}, [2]),
-        ({"offset": 7}, []),
-        ({"limit": 0}, []),
-    ],
-)
-def test_a_query_filters_sorts_and_pages_jobs(asked: dict[str, object], found: list[int]) -> None:
-    jobs = EndedJobs([ended(1, 10), ended(2, 20)])
-    everything = [live(3, 30), *reversed(jobs.summaries())]
-    page, total = select_page(everything, query(**asked), now=100)
-    assert [each.job_id for each in page] == [job_id(number) for number in found]
-    assert total >= len(page)
-
-
-@pytest.mark.parametrize(
-    ("states", "only_live"),
-    [(None, False), ("RUNNING", True), ("RUNNING,CANCELLING", True), ("RUNNING,FINISHED", False)],
-)
-def test_a_query_for_live_states_finds_the_same_jobs_among_live_jobs_as_among_all(
-    states: str | None, only_live: bool
-) -> None:
-    asked = query(state=states)
-    assert asked.wants_only_live is only_live
-    jobs = JobList()
-    running = [live(3, 30), live(4, 5)]
-    jobs.apply(delta(EndedJobs([ended(1, 10), ended(2, 20)]), None, running))
-    if only_live:
-        assert select_page(jobs.live_jobs(), asked, 100) == select_page(jobs.all_jobs(), asked, 100)
-
-
-@pytest.mark.parametrize("asked", [{"state": "DONE"}, {"sort": "size"}, {"type_": "both"}])
-def test_an_unknown_value_in_a_query_is_refused_with_the_known_ones(
-    asked: dict[str, object],
-) -> None:
-    with pytest.raises(InvalidInput, match="must be"):
-        query(**asked)

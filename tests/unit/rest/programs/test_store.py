@@ -1,4 +1,4 @@
-"""The store of uploaded programs when a master crashes between two steps."""
+"""The store of uploaded programs: crashes between two steps, sweeps, and names of files."""
 
 import errno
 import hashlib
@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from stoker.core.errors import CorruptContent
+from stoker.core.errors import CorruptContent, InvalidInput
 from stoker.core.failpoints import REST_FAILPOINTS, armed
 from stoker.core.ids import Ids
-from stoker.rest.programs.store import ProgramStore, StoredProgram, sweep, sweep_repeatedly
+from stoker.rest.programs.store import (
+    ProgramStore,
+    StoredProgram,
+    program_name,
+    sweep,
+    sweep_repeatedly,
+)
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_storage
 
@@ -149,3 +155,25 @@ async def test_only_the_leader_sweeps_and_continues_after_a_failure() -> None:
         await sweep_repeatedly(programs, leads, interval=timedelta(0), max_age=DAY)
     old = ["programs/contents/old"]
     assert asked == [old, old, old, []], "a standby does not sweep; a failed sweep is repeated"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("a.py", "a.py"),
+        ("/etc/cron.d/a.sql", "a.sql"),
+        ("C:\\jobs\\b.YML", "b.YML"),
+        ("naïve job.whl", "naïve job.whl"),
+        ("x;rm -rf.zip", "x_rm -rf.zip"),
+    ],
+)
+def test_a_clients_file_name_loses_its_directories_and_special_characters(
+    given: str, name: str
+) -> None:
+    assert program_name(given) == name
+
+
+@pytest.mark.parametrize("given", ["", "a.jar", "..", ".py", "a.py\n"])
+def test_a_file_of_an_unknown_type_is_refused(given: str) -> None:
+    with pytest.raises(InvalidInput, match="a program is a file with one of"):
+        program_name(given)
