@@ -1,7 +1,7 @@
 """Aggregate metrics: select them by name, combine several values into minimum, quantiles and skew.
 
-A metric's value is text in Flink's API, mostly the text of a number. Names that a client asks for
-and nobody has are left out of an answer, as Flink does.
+A metric's value is text in Flink's API, mostly the text of a number. Requested metrics that do not
+exist are left out of the answer, as in Flink.
 """
 
 import math
@@ -51,7 +51,7 @@ def parse_indices(text: str | None) -> frozenset[int] | None:
 
 
 def select_metrics(values: MetricValues, names: Sequence[str] | None) -> list[Metric]:
-    """Select metrics of one object; without names, list the names that there are."""
+    """Select metrics of one object; without names, list the names of all its metrics."""
     if names is None:
         return [Metric(id=name) for name in sorted(values)]
     return [Metric(id=name, value=values[name]) for name in names if name in values]

@@ -82,15 +82,15 @@ def checkpoint_statistics(job: JobDetails, now: Millis) -> CheckpointStatistics:
 
 
 def _counts(job: JobDetails) -> CheckpointTotals:
-    """Count as a restore every attempt that followed one with a committed batch."""
+    """Every attempt that followed one with a committed batch counts as a restore, too."""
     counts = job.checkpoints.counts
-    again = sum(
+    restores_by_restart = sum(
         attempt.progress.batch_id is not None
         for region in streaming_regions(job)
         for attempt in region.former
     )
     return CheckpointTotals(
-        restored=counts.restored + again,
+        restored=counts.restored + restores_by_restart,
         total=counts.total,
         in_progress=counts.in_progress,
         completed=counts.completed,

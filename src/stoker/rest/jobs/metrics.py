@@ -1,7 +1,7 @@
 """Requests for the metrics of jobs, vertices and subtasks.
 
-A metric that Flink has too goes by Flink's name.
-The other names begin with `spark`. Those of a streaming query describe its last batch:
+A metric that Flink has, too, goes by Flink's name. The other names begin with `spark`. Those of a
+streaming query describe its last batch:
 
 | name | unit | Spark's own name |
 |---|---|---|
@@ -54,12 +54,12 @@ def metrics_of_job(job: JobDetails, now: Millis) -> dict[str, str]:
     since = job.timestamps.get(job.status, job.start)
     elapsed = max(0, now - since)
     is_running = job.status is JobStatus.RUNNING
-    down = job.status in (JobStatus.RESTARTING, JobStatus.FAILING)
+    is_down = job.status in (JobStatus.RESTARTING, JobStatus.FAILING)
     batches = sum(region.current.progress.batches for region in job.regions)
     figures = {name: elapsed if job.status is state else 0 for name, state in _TIME_IN.items()}
     figures |= {
         "uptime": elapsed if is_running else 0,
-        "downtime": elapsed if down else 0,
+        "downtime": elapsed if is_down else 0,
         "numRestarts": restarts,
         "fullRestarts": restarts,
         "numRescales": 0,
@@ -110,8 +110,8 @@ def _time_in(job: JobDetails, state: ExecutionState, now: Millis) -> int:
 
 
 def _time_all_are_running(job: JobDetails, now: Millis) -> int:
-    run = (ExecutionState.RUNNING, ExecutionState.FINISHED)
-    if not job.regions or any(region.current.state not in run for region in job.regions):
+    begun = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+    if not job.regions or any(region.current.state not in begun for region in job.regions):
         return 0
     return max(0, now - max(_running_since(region.current, job.start) for region in job.regions))
 

@@ -171,7 +171,7 @@ async def test_a_wrong_method_is_answered_like_an_unknown_path(method: str) -> N
 
 
 @pytest.mark.parametrize("path", ["/", "/thing", "/things/a/parts", "/things/a/parts/b/c"])
-async def test_a_part_of_a_path_is_not_found(path: str) -> None:
+async def test_a_path_is_found_only_as_a_whole(path: str) -> None:
     async with client_of() as http:
         assert (await http.get(path)).status_code == 404
 
@@ -212,20 +212,23 @@ async def test_an_error_of_the_handler_is_answered(failure: Exception, status: i
     assert ("internal error" in message) == (status == 500)
 
 
-async def stream(send: Callable[[Any], Awaitable[None]], receive: Callable[[], Any]) -> bool:
-    """Whether the generator behind the stream was closed."""
-    closed = False
+class Endless:
+    """A stream without an end, which records whether its generator was closed."""
 
-    async def chunks() -> AsyncGenerator[bytes, None]:
-        nonlocal closed
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             while True:
                 yield b"x"
         finally:
-            closed = True
+            self.closed = True
 
-    await Stream(chunks(), media_type="text/plain").send(receive, send)
-    return closed
+    async def send(
+        self, send: Callable[[Any], Awaitable[None]], receive: Callable[[], Any]
+    ) -> None:
+        await Stream(self.chunks(), media_type="text/plain").send(receive, send)
 
 
 async def test_a_stream_ends_when_the_client_disconnects() -> None:
@@ -242,16 +245,21 @@ async def test_a_stream_ends_when_the_client_disconnects() -> None:
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    assert await stream(send, receive)
+    stream = Endless()
+    await stream.send(send, receive)
+    assert stream.closed
     assert sent[0]["type"] == "http.response.start"
 
 
 async def test_a_stream_that_cannot_be_sent_fails_and_is_closed() -> None:
-    async def send(_message: Any) -> None:
-        raise OSError("the connection is broken")
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            raise OSError("the connection is broken")
 
     async def receive() -> Any:
         await asyncio.Event().wait()
 
+    stream = Endless()
     with pytest.raises(OSError, match="broken"):
-        await stream(send, receive)
+        await stream.send(send, receive)
+    assert stream.closed

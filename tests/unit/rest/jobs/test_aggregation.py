@@ -51,7 +51,13 @@ def test_skew_is_a_percentage(values: list[float]) -> None:
 def test_subtask_indices_are_numbers_and_ranges() -> None:
     assert parse_indices("0,2,4-6") == {0, 2, 4, 5, 6}
     assert parse_indices("") is None
+
+
+def test_all_modes_of_aggregation_are_meant_unless_some_are_named() -> None:
+    assert parse_modes(None) == MODES
     assert parse_modes("MIN, max") == ("min", "max")
+    with pytest.raises(InvalidInput, match=r"agg must be one of min, .* found 'mean'"):
+        parse_modes("max,mean")
 
 
 @pytest.mark.parametrize("text", ["x", "1-", "-1", "0-9999999", "²", "1,,2"])
