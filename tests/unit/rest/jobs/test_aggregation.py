@@ -60,7 +60,9 @@ def test_all_modes_of_aggregation_are_meant_unless_some_are_named() -> None:
         parse_modes("max,mean")
 
 
-@pytest.mark.parametrize("text", ["x", "1-", "-1", "0-9999999", "²", "1,,2"])
+@pytest.mark.parametrize(
+    "text", ["x", "1-", "-1", "0-9999999", "0-60000,0-60000", "0-999999999", "²", "1,,2"]
+)
 def test_invalid_subtask_indices_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="subtasks"):
         parse_indices(text)
