@@ -26,13 +26,16 @@ def connect(
     ```
 
     - `masters`: URL of a master, or of several separated by commas: if one does not answer, the
-      next is asked. None means `$STOKER_MASTER`, or else `http://127.0.0.1:8081`.
-    - `token`: proves to a cluster with tokens who is calling. None means `$STOKER_CLIENT_TOKEN`.
+      next is asked. None means `options.master`, else `$STOKER_MASTER`, else
+      `http://127.0.0.1:8081`.
+    - `token`: proves to a cluster with tokens who is calling. None means `options.token`, else
+      `$STOKER_CLIENT_TOKEN`.
     - `authorities`: PEM file with the certificates of the authorities that sign for `https://`
-      masters. None means those that the system trusts.
-    - `options`: everything else that can be set about a client, such as its timeouts.
+      masters. None means `options.authorities`, else those that the system trusts.
+    - `options`: everything that can be set about a client, such as its timeouts.
     """
-    return Cluster(BlockingClient(_masters(masters), _options(token, authorities, options)))
+    chosen = _options(token, authorities, options)
+    return Cluster(BlockingClient(_masters(masters, chosen), chosen))
 
 
 def connect_async(
@@ -53,11 +56,12 @@ def connect_async(
     # Imports httpx, which is slow to import and which the blocking client does not need.
     from stoker.client.asynchronous import AsyncClient  # noqa: PLC0415
 
-    return AsyncCluster(AsyncClient(_masters(masters), _options(token, authorities, options)))
+    chosen = _options(token, authorities, options)
+    return AsyncCluster(AsyncClient(_masters(masters, chosen), chosen))
 
 
-def _masters(named: str | None) -> str:
-    return named or os.environ.get("STOKER_MASTER") or DEFAULT_MASTER
+def _masters(named: str | None, options: ClientOptions) -> str:
+    return named or options.master or os.environ.get("STOKER_MASTER") or DEFAULT_MASTER
 
 
 def _options(
