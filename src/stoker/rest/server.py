@@ -109,7 +109,11 @@ class _Server(uvicorn.Server):
     """A uvicorn server that leaves signals, logging and the event loop to this process."""
 
     def __init__(
-        self, app: RestMiddleware, options: RestOptions, tls: TlsMaterial | None, mutual: bool
+        self,
+        app: RestMiddleware,
+        options: RestOptions,
+        tls: TlsMaterial | None,
+        asks_for_certificates: bool,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -128,7 +132,7 @@ class _Server(uvicorn.Server):
                 ssl_certfile=tls.certificate if tls else None,
                 ssl_keyfile=tls.key if tls else None,
                 ssl_ca_certs=str(tls.authorities) if tls and tls.authorities else None,
-                ssl_cert_reqs=ssl.CERT_REQUIRED if mutual else ssl.CERT_NONE,
+                ssl_cert_reqs=ssl.CERT_REQUIRED if asks_for_certificates else ssl.CERT_NONE,
             )
         )
         self._started = asyncio.Event()

@@ -1,4 +1,9 @@
-"""Translates errors to HTTP responses."""
+"""Translates errors to HTTP responses.
+
+The message of a StokerError is written for users, so the client gets it. Any other error, in this
+process or in the one that was asked (RemoteError), may quote secrets: the client gets only an id,
+under which the master's log has the error.
+"""
 
 import logging
 from dataclasses import dataclass, field
