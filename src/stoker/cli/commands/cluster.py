@@ -12,7 +12,7 @@ from stoker.cli.output import echo_json, say, show_steps, stdout_table
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
-from stoker.core.errors import StokerError
+from stoker.core.errors import Conflict, StokerError
 from stoker.processes.local.cluster import LocalCluster, quick
 from stoker.processes.local.cluster_state import (
     ClusterState,
@@ -103,6 +103,9 @@ def up(
                 configuration=configuration.as_file_text(),
             )
             local.wait_until_ready(tell)
+    except Conflict:
+        # Another command has just started a cluster here: it is not ours to stop.
+        raise
     except (StokerError, KeyboardInterrupt):
         local.stop()
         raise
@@ -118,6 +121,7 @@ def _start_missing(local: LocalCluster, state: ClusterState, invocation: Invocat
             local.wait_until_ready(tell)
     else:
         say(f"The local cluster in {local.directory} is already running.")
+        local.wait_until_ready()
     return _report_running(local, invocation)
 
 

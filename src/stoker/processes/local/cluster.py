@@ -19,7 +19,7 @@ from typing import Self
 
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.core.errors import Conflict, StartupFailed, StokerError
+from stoker.core.errors import Conflict, InvalidInput, StartupFailed, StokerError
 from stoker.core.extras import check_cluster_extra
 from stoker.osproc.parent_death import die_with_parent_command
 from stoker.processes.local.cluster_state import (
@@ -42,6 +42,7 @@ from stoker.processes.local.zookeeper import LocalZooKeeper
 Tell = Callable[[str], None]
 
 CONFIGURATION_FILE = "stoker.yml"
+_LOCK_FILE = "cluster.lock"
 READY_SECONDS = 150.0
 GRACE_SECONDS = 15.0
 _REMNANTS_SECONDS = 5.0
@@ -189,7 +190,16 @@ class LocalCluster:
             remove_state(self.directory)
 
     def purge(self) -> None:
-        """Remove all files of a stopped cluster, including jobs and results."""
+        """Remove all files of a stopped cluster, including jobs and results.
+
+        Raises InvalidInput for a directory in which no local cluster was ever started: it may be
+        any directory of the user, and all of its files would be removed.
+        """
+        if self.directory.exists() and not (self.directory / _LOCK_FILE).exists():
+            raise InvalidInput(
+                f"{self.directory} is not the directory of a local cluster, so nothing in it was "
+                "removed; correct --dir"
+            )
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _stage(self) -> str | None:
@@ -301,7 +311,7 @@ class LocalCluster:
         """Only one command at a time starts or stops processes in this directory."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = (self.directory / "cluster.lock").open("a")
+            lock = (self.directory / _LOCK_FILE).open("a")
         except OSError as error:
             raise StartupFailed(
                 f"the directory {self.directory} cannot be used: {error.strerror or error}; "
