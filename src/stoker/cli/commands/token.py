@@ -16,6 +16,8 @@ from stoker.security.options import RestSecurityOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 _SECRET_BYTES = 32
+_LONGEST = timedelta(days=36_500)
+"""Dates much later than this cannot be displayed."""
 
 _file_option = click.option(
     "--file",
@@ -136,8 +138,15 @@ def _milliseconds(duration: str) -> int:
         raise InvalidOption(
             f"--expires {duration} is not a duration; write 90d, 12h or 30min"
         ) from error
+    except OverflowError:
+        parsed = timedelta.max
     if parsed <= timedelta(0):
         raise InvalidOption(f"--expires {duration}: a token must be valid for some time")
+    if parsed > _LONGEST:
+        raise InvalidOption(
+            f"--expires {duration} is more than {_LONGEST.days} days; leave the option out for a "
+            "token that never expires"
+        )
     return parsed // timedelta(milliseconds=1)
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(stoker, tmp_path) -> None:
     file = tmp_path / "tokens.json"
@@ -32,6 +34,20 @@ def test_the_token_file_is_the_configured_one(stoker, tmp_path) -> None:
     setting = f"security.rest.tokens={tmp_path / 't.json'}"
     assert stoker("token", "create", "a", "-D", setting, "--json").exit_code == 0
     assert "a" in (tmp_path / "t.json").read_text()
+
+
+@pytest.mark.parametrize("duration", ["40000d", "9000000d", "999999999999d"])
+def test_a_token_cannot_expire_at_a_date_that_cannot_be_displayed(
+    stoker, tmp_path, duration: str
+) -> None:
+    refused = stoker("token", "create", "a", "--expires", duration, "--file", tmp_path / "t")
+    assert refused.exit_code == 2
+    assert "leave the option out for a token that never expires" in refused.stderr
+    made = stoker("token", "create", "b", "--expires", "36500d", "--file", tmp_path / "t")
+    assert made.exit_code == 0
+    listed = stoker("token", "list", "--file", tmp_path / "t")
+    assert listed.exit_code == 0, listed.output
+    assert "  b  " in listed.stdout
 
 
 def test_missing_or_wrong_arguments_are_refused_with_a_reason(stoker, tmp_path) -> None:
