@@ -1,4 +1,8 @@
-"""Running a master or task executor in the foreground, as a service manager does."""
+"""Run a master or a task executor in the foreground, where a service manager expects it.
+
+The exit code tells the service manager whether the process could not start or an error ended it
+later. Neither the log nor the error message shows a credential.
+"""
 
 import asyncio
 import os
@@ -50,7 +54,7 @@ def _serve(
         return _report(error, error.message, FATAL)
     # The top of the process: an operator looks for the traceback in the log.
     except Exception as error:
-        traceback.print_exception(error)
+        _print_traceback(error)
         return _report(error, f"{type(error).__name__}: {error}", FATAL)
 
 
@@ -60,9 +64,14 @@ def _announce(announcement: Announcement) -> None:
 
 def _report(error: BaseException, message: str, code: int) -> tuple[int, str]:
     if os.environ.get(DEBUG):
-        traceback.print_exception(error)
-    click.echo(f"Error: {message}", err=True)
-    return code, without_credentials(message)
+        _print_traceback(error)
+    shown = without_credentials(message)
+    click.echo(f"Error: {shown}", err=True)
+    return code, shown
+
+
+def _print_traceback(error: BaseException) -> None:
+    click.echo(without_credentials("".join(traceback.format_exception(error))), err=True, nl=False)
 
 
 T = TypeVar("T")

@@ -34,6 +34,19 @@ def test_the_log_shows_no_secrets_from_messages_or_errors(
     assert "host=db" in said
 
 
+@pytest.mark.parametrize("kind", [StartupFailed, ValueError])
+def test_the_error_that_ends_the_process_shows_no_secrets(
+    capsys: pytest.CaptureFixture[str], kind: type[Exception]
+) -> None:
+    async def serve(_configuration: Configuration, _announce: Announce) -> int:
+        raise kind("cannot connect with password=swordfish; host=db")
+
+    assert serve_until_signal(serve, Configuration(tree=OptionTree([ProcessOptions])), json=True)
+    said = capsys.readouterr()
+    assert "swordfish" not in said.out + said.err
+    assert "host=db" in said.err
+
+
 def test_with_json_the_process_reports_its_start_and_its_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
