@@ -25,7 +25,7 @@ _STATE = re.compile(
 )
 _SST = re.compile(r"(?P<store>state/\d+/\d+(?:/[^/]+)?)/SSTs/(?P<name>[^/]+)")
 _PARTITION = re.compile(r"state/(\d+)/(\d+)/")
-_OPERATOR = re.compile(r"state/(\d+)/_metadata/(?:metadata|v2/\d+)")
+_OPERATOR = re.compile(r"state/(\d+)/_metadata/(?:metadata|v2/(\d+))")
 
 WHOLE = frozenset({"zip", "snapshot"})
 """Kinds of state files that hold a whole version; the others hold changes."""
@@ -160,6 +160,16 @@ def operator_of(path: str) -> int | None:
     """Number of the operator that the file describes; None for a file of another kind."""
     match = _OPERATOR.fullmatch(path)
     return int(match[1]) if match else None
+
+
+def latest_descriptions(paths: Iterable[str]) -> list[str]:
+    """For each stateful operator the file that describes it as of the latest batch."""
+    latest: dict[int, tuple[int, str]] = {}
+    for path in paths:
+        if match := _OPERATOR.fullmatch(path):
+            number, found = int(match[1]), (int(match[2] or -1), path)
+            latest[number] = max(found, latest.get(number, found))
+    return [path for _, (_, path) in sorted(latest.items())]
 
 
 def _partition_of(store: str) -> int:

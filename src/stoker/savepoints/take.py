@@ -22,8 +22,8 @@ from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.layout import (
     Cut,
     cut_at,
+    latest_descriptions,
     layout_of,
-    operator_of,
     parts_folder,
     with_companions,
 )
@@ -240,11 +240,8 @@ class PinnedQuery:
         return parse_offsets(await self._read(path), path)
 
     async def _operators(self) -> tuple[SavedOperator, ...]:
-        latest: dict[int, str] = {}
-        for path in self._files:
-            if (number := operator_of(path)) is not None:
-                latest[number] = path
-        found = [parse_operator(await self._read(path), path) for path in latest.values()]
+        latest = latest_descriptions(self._files)
+        found = [parse_operator(await self._read(path), path) for path in latest]
         there = layout_of(self._files).partitions
         return tuple(
             SavedOperator(

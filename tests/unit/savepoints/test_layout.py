@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.savepoints.layout import checksum_path, cut_at, layout_of
+from stoker.savepoints.layout import checksum_path, cut_at, latest_descriptions, layout_of
 from stoker.storage.memory import MemoryStorage
 from unit.savepoints.checkpoint_files import FakeQuery
 
@@ -61,6 +61,13 @@ def test_stores_of_a_join_and_files_with_an_id_are_recognized():
     assert [file.version for file in layout.state[store]] == [6, 7]
     assert layout.partitions == {0: frozenset({3})}
     assert layout.parts == {store: {"1.sst": f"{store}/SSTs/1.sst"}}
+
+
+def test_the_latest_description_of_an_operator_is_that_of_the_highest_batch():
+    first = ["state/0/_metadata/metadata", *(f"state/0/_metadata/v2/{n}" for n in (0, 9, 10))]
+    second = ["state/1/_metadata/metadata", "state/1/_stateSchema/default/0"]
+    assert latest_descriptions([*first, *second]) == [first[-1], second[0]]
+    assert latest_descriptions(reversed([*first, *second])) == [first[-1], second[0]]
 
 
 def test_before_the_first_commit_there_is_nothing_but_the_plan():
