@@ -1,4 +1,12 @@
-"""Copies of savepoints with another number of state partitions, made in a separate process."""
+"""Copies of savepoints with another number of state partitions.
+
+The savepoint is restored into a temporary directory, a Spark in a process of its own repartitions
+the state there, and a new savepoint is written from the result. The original stays unchanged.
+
+Spark repartitions after a committed batch only. A batch that is planned and not committed is
+therefore forgotten, and the new version plans it again with other offsets. That is allowed only
+where the sink surely has no row of it; otherwise the savepoint is refused.
+"""
 
 import asyncio
 import json
@@ -18,7 +26,7 @@ from stoker.osproc.parent_death import die_with_parent_command
 from stoker.savepoints.copying import for_all
 from stoker.savepoints.locations import SavepointLocation, locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import SavedFile, SavedQuery, SavepointManifest
-from stoker.savepoints.restore import restore, saved_graph
+from stoker.savepoints.restore import copy_saved_file, restore, saved_graph
 from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
@@ -176,8 +184,7 @@ async def _artifacts(
     files = [file for file in manifest.files if file.path.startswith("artifacts/")]
 
     async def fetch(file: SavedFile) -> tuple[str, str]:
-        content = await location.parent.read(location.inside(file.path))
-        await work.write(file.path, content)
+        await copy_saved_file(location, file, work, file.path)
         return file.sha256, file.path
 
     return dict(await for_all(files, fetch))

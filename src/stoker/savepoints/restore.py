@@ -94,11 +94,7 @@ async def _restore_query(
             return
         failpoint("restore.before-a-copy")
         target = f"{folder}/{inside}"
-        try:
-            copied = await copy_file(location.parent, location.inside(file.path), storage, target)
-        except NotFound:
-            raise UnusableSavepoint(location.url, f"its file {file.path} is missing") from None
-        _check_same(file, copied, location)
+        await copy_saved_file(location, file, storage, target)
         if inside == _QUERY_ID:
             await storage.write(target, _new_query_id(job_id, manifest, query))
         if _OPERATOR.fullmatch(inside):
@@ -110,6 +106,17 @@ async def _restore_query(
             await storage.write(target, moved)
 
     await for_all(manifest.files_of(query), copy)
+
+
+async def copy_saved_file(
+    location: SavepointLocation, file: SavedFile, storage: Storage, target: str
+) -> None:
+    """Copy a file of the savepoint; UnusableSavepoint if it is missing or not as it was saved."""
+    try:
+        copied = await copy_file(location.parent, location.inside(file.path), storage, target)
+    except NotFound:
+        raise UnusableSavepoint(location.url, f"its file {file.path} is missing") from None
+    _check_same(file, copied, location)
 
 
 def _new_query_id(job_id: JobId, manifest: SavepointManifest, query: SavedQuery) -> bytes:

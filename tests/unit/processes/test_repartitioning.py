@@ -1,10 +1,11 @@
 """What has to be repartitioned for a rescale. The decision needs no Spark."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from stoker.core.errors import InvalidInput
+from stoker.core.errors import InvalidInput, UnusableSavepoint
 from stoker.core.graph import FormatWrite, JobGraph, JobType, Sink, Source, Sql
 from stoker.core.ids import RegionId
 from stoker.processes import repartitioning
@@ -32,9 +33,12 @@ class SavedJob:
     async def take(self) -> str:
         path = str(self.root / "savepoint")
         header = SavepointHeader(savepoint_id="one", kind="savepoint", at=1, stopped=True)
-        await SavepointWriter(self.storage, self.graph, locate(path, open_place), header).write(
-            [RegionId("out")]
-        )
+        content = b"answer = 42"
+        await self.storage.write("artifact", content)
+        artifacts = {hashlib.sha256(content).hexdigest(): "artifact"}
+        location = locate(path, open_place)
+        writer = SavepointWriter(self.storage, self.graph, location, header, artifacts)
+        await writer.write([RegionId("out")])
         return path
 
 
@@ -103,3 +107,22 @@ async def test_a_first_batch_that_may_be_in_the_sink_is_not_planned_again(
     with pytest.raises(InvalidInput, match="may be written already"):
         await repartitioned_savepoint(path, 4)
     assert partition_counts == []
+
+
+async def test_the_copy_holds_the_artifacts_of_the_job(saved: SavedJob) -> None:
+    saved.query.plan()
+    made = await repartition_savepoint(await saved.take(), 4, None)
+    (artifact,) = Path(made, "artifacts").iterdir()
+    assert artifact.read_bytes() == b"answer = 42"
+
+
+async def test_a_damaged_artifact_is_not_copied_into_a_savepoint_that_looks_sound(
+    saved: SavedJob,
+) -> None:
+    saved.query.plan()
+    path = await saved.take()
+    (artifact,) = Path(path, "artifacts").iterdir()
+    artifact.write_bytes(b"answer = 41")
+    with pytest.raises(UnusableSavepoint, match="is not what was saved"):
+        await repartition_savepoint(path, 4, None)
+    assert list(saved.root.glob("savepoint-*")) == []
