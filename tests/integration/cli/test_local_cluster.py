@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from builders import wait_until
-from stoker.processes.local.cluster_state import start_time_of
+from stoker.osproc.process_tree import start_time
 
 
 def _status(stoker) -> dict[str, bool]:
@@ -83,7 +83,7 @@ def test_a_cluster_that_a_command_started_ends_even_when_the_command_is_killed(
         children = _descendants(run.pid)
         assert len(children) >= 2
     wait_until(
-        lambda: all(start_time_of(pid) != started for pid, started in children.items()),
+        lambda: all(start_time(pid) != started for pid, started in children.items()),
         "no child process is left",
         40,
     )

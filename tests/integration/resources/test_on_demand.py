@@ -20,8 +20,8 @@ from stoker.core.graph import (
 )
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.osproc.process_tree import start_time
 from stoker.processes.local import provider as local_provider
-from stoker.processes.local.cluster_state import start_time_of
 from stoker.processes.master import running_master
 
 PATIENCE = 60.0
@@ -67,7 +67,7 @@ class Watched:
                     continue
                 if marker in words and b"task-executor" in words:
                     self.pids.add(int(entry.name))
-        return [pid for pid in sorted(self.pids) if start_time_of(pid) is not None]
+        return [pid for pid in sorted(self.pids) if start_time(pid) is not None]
 
 
 @pytest.fixture

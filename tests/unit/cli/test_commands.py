@@ -12,11 +12,11 @@ from stoker.core.graph import ResourceProfile
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.states import JobStatus
 from stoker.gateways.attempt_logs import LogPiece, LogStream
+from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster_state import (
     ClusterState,
     ProcessRecord,
     default_directory,
-    start_time_of,
     write_state,
 )
 from stoker.rest.jobs import checkpoint_handlers
@@ -121,7 +121,7 @@ def test_a_local_cluster_that_died_is_reported(stoker) -> None:
 
 
 def _own_process() -> ProcessRecord:
-    started = start_time_of(os.getpid())
+    started = start_time(os.getpid())
     assert started is not None
     return ProcessRecord(name="master-1", pid=os.getpid(), started=started, log="")
 

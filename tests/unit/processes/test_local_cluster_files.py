@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.core.errors import StartupFailed
+from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import (
     MARK,
@@ -21,7 +22,6 @@ from stoker.processes.local.cluster_state import (
     read_state,
     reason_in,
     send,
-    start_time_of,
     url_of,
     urls_of,
     wait_until_gone,
@@ -45,7 +45,7 @@ def child(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def record(pid: int, *, started: int | None = None, name: str = "master-1") -> ProcessRecord:
-    own = start_time_of(pid) or 0
+    own = start_time(pid) or 0
     return ProcessRecord(name=name, pid=pid, started=own if started is None else started, log="")
 
 

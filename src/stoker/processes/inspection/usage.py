@@ -12,6 +12,8 @@ import time
 import traceback
 from pathlib import Path
 
+from stoker.osproc.process_tree import descendants_of, resident_bytes, start_time
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
@@ -20,10 +22,11 @@ _PROC = Path("/proc")
 def process_figures() -> dict[str, float]:
     """Figures under Flink's names for a JVM; those under `Status.Process` are Stoker's own.
 
-    The heap of a Python process is all of its memory; children are the Spark server and runners.
+    All memory of a Python process counts as its heap. The child processes of a task executor are
+    its Spark server, its zygote and its runners.
     """
-    memory = memory_of(os.getpid())
-    children = sum(memory_of(pid) for pid in descendants(os.getpid()))
+    memory = resident_bytes(os.getpid())
+    children = sum(map(resident_bytes, descendants_of(os.getpid())))
     collections = sum(each["collections"] for each in gc.get_stats())
     cpu = time.process_time_ns()
     return {
@@ -52,27 +55,6 @@ def memory_bytes() -> int:
     return _PAGE * os.sysconf("SC_PHYS_PAGES")
 
 
-def memory_of(pid: int) -> int:
-    """Resident bytes; 0 when there is no such process."""
-    try:
-        return int((_PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-def descendants(pid: int) -> list[int]:
-    """Child processes of all threads, and their descendants."""
-    found: list[int] = []
-    for task in (_PROC / str(pid) / "task").glob("*/children"):
-        try:
-            children = [int(each) for each in task.read_text().split()]
-        except OSError:
-            continue
-        for child in children:
-            found += [child, *descendants(child)]
-    return found
-
-
 def open_files() -> int:
     try:
         return len(os.listdir(_PROC / "self" / "fd"))
@@ -93,11 +75,12 @@ def free_memory() -> int:
 
 
 def _age_seconds() -> float:
+    started = start_time(os.getpid())
     try:
-        started = int((_PROC / "self" / "stat").read_text().rpartition(")")[2].split()[19]) / _TICKS
-        return max(0.0, float((_PROC / "uptime").read_text().split()[0]) - started)
+        uptime = float((_PROC / "uptime").read_text().split()[0])
     except (OSError, IndexError, ValueError):
         return 0.0
+    return 0.0 if started is None else max(0.0, uptime - started / _TICKS)
 
 
 def _load(cpu_nanoseconds: int) -> float:

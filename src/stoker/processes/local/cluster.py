@@ -22,6 +22,7 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import Conflict, InvalidInput, StartupFailed, StokerError
 from stoker.core.extras import check_cluster_extra
 from stoker.osproc.parent_death import die_with_parent_command
+from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster_state import (
     MARK,
     ClusterState,
@@ -32,7 +33,6 @@ from stoker.processes.local.cluster_state import (
     reason_in,
     remove_state,
     send,
-    start_time_of,
     urls_of,
     wait_until_gone,
     write_state,
@@ -251,7 +251,7 @@ class LocalCluster:
         return ProcessRecord(
             name=name,
             pid=child.pid,
-            started=start_time_of(child.pid) or 0,
+            started=start_time(child.pid) or 0,
             log=str(log),
             log_start=start,
         )

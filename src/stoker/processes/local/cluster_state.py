@@ -13,6 +13,7 @@ import msgspec
 from stoker.core.errors import StartupFailed
 from stoker.core.values import Value, decode_json
 from stoker.osproc.atomic_file import write_atomically
+from stoker.osproc.process_tree import all_processes, environment_of, start_time, value_in
 
 MARK = "STOKER_LOCAL_CLUSTER"
 """Environment variable that every process of a local cluster inherits: its directory."""
@@ -31,18 +32,7 @@ class ProcessRecord(Value):
 
     @property
     def alive(self) -> bool:
-        return start_time_of(self.pid) == self.started
-
-
-def start_time_of(pid: int) -> int | None:
-    """None for a process that is gone or a zombie."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name in parentheses may contain any characters, so fields are counted from its end.
-    state, *fields = text.rpartition(")")[2].split()
-    return None if state in "ZX" else int(fields[18])
+        return start_time(self.pid) == self.started
 
 
 def send(record: ProcessRecord, number: signal.Signals) -> None:
@@ -63,29 +53,22 @@ def wait_until_gone(records: Iterable[ProcessRecord], seconds: float) -> list[Pr
 
 def processes_of(directory: Path) -> list[ProcessRecord]:
     """Every process that descends from the cluster in this directory, by its environment."""
-    mark = f"{MARK}={directory}".encode()
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+    for pid in all_processes():
+        if pid == os.getpid() or value_in(environment_of(pid), MARK) != str(directory):
             continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        started = start_time_of(int(entry.name))
-        if started is not None and mark in environment.split(b"\0"):
-            found.append(
-                ProcessRecord(name=_command(entry), pid=int(entry.name), started=started, log="")
-            )
+        started = start_time(pid)
+        if started is not None:
+            found.append(ProcessRecord(name=_command(pid), pid=pid, started=started, log=""))
     return found
 
 
-def _command(entry: Path) -> str:
+def _command(pid: int) -> str:
     try:
-        words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
     except OSError:
         return "?"
-    return words.strip()[:120]
+    return words.decode(errors="replace").strip()[:120]
 
 
 STATE_FILE = "cluster.json"
