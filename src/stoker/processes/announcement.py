@@ -10,6 +10,10 @@ from pathlib import Path
 from stoker.core.ids import ResourceId
 from stoker.osproc.atomic_file import write_atomically
 
+MASTER_FILE = "master.json"
+EXECUTOR_FILE = "task-executor.json"
+"""Names of the address files, in the working directories of the processes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:

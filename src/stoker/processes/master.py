@@ -1,4 +1,13 @@
-"""The master process: REST for clients at all times, and the leading parts while it leads."""
+"""The master process: REST for clients at all times, and the leading parts while it leads.
+
+It has two sessions with the coordinator. The REST server follows the leader through the observer
+session, which renews itself, so that REST answers through every loss of contact. The other session
+owns the ephemeral keys by which this process contends; when it ends, the leading parts end with it
+and start again in the next one.
+
+Everything is opened in the order of its dependencies and closed in reverse. Closing has a time
+limit, because a process that hangs at its end would keep its port and its locks.
+"""
 
 import logging
 from collections.abc import AsyncIterator
@@ -26,6 +35,7 @@ from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.announcement import (
+    MASTER_FILE,
     Announce,
     Announcement,
     address_file,
@@ -70,8 +80,6 @@ from stoker.security.material import rest_material
 from stoker.security.options import RestSecurityOptions
 
 log = logging.getLogger(__name__)
-
-ADDRESS_FILE = "master.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +171,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     scope.spawn("shutdown", shutdowns.run(observer))
     scope.spawn("parts", take_part_in_elections(services, url, open_next))
     record = {"rest_url": url, "rpc_address": rpc.address}
-    stack.enter_context(address_file(directories.work / ADDRESS_FILE, record))
+    stack.enter_context(address_file(directories.work / MASTER_FILE, record))
     return RunningMaster(
         resource_id=resource_id, rest_url=url, rpc_address=rpc.address, shutdowns=shutdowns
     )

@@ -1,4 +1,10 @@
-"""The leading parts of a master, wired together for the master process and for simulations."""
+"""The leading parts of a master, wired together for the master process and for simulations.
+
+All parts share one session and one election, so that a process leads with all of them or with none.
+When the session is over, they end together and start again in a new session. When a part fails, or
+ends although the process leads, they end together with the process: no other process would lead
+that part in its place.
+"""
 
 import asyncio
 import logging
@@ -201,7 +207,7 @@ class MasterParts:
 def _required_while_leading(
     lead: Callable[[Leadership, Services], Awaitable[None]], services: Services
 ) -> LeadComponent:
-    """A part that ends by itself ends the process: no other process would lead that part."""
+    """Raise when the part ends by itself, so that it ends the process."""
 
     async def lead_to_the_end(leadership: Leadership) -> None:
         await lead(leadership, services)

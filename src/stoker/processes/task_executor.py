@@ -29,6 +29,7 @@ from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes.announcement import (
+    EXECUTOR_FILE,
     Announce,
     Announcement,
     address_file,
@@ -49,8 +50,6 @@ from stoker.taskexecutor.slots import FileSlotStore
 from stoker.taskexecutor.tasks import TaskServices
 
 log = logging.getLogger(__name__)
-
-ADDRESS_FILE = "task-executor.json"
 
 
 async def run_task_executor(
@@ -139,7 +138,7 @@ async def task_executor_process(
             )
         )
         record = {"rpc_address": executor.address}
-        stack.enter_context(address_file(directories.work / ADDRESS_FILE, record))
+        stack.enter_context(address_file(directories.work / EXECUTOR_FILE, record))
         yield executor
 
 

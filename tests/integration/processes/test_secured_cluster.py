@@ -9,7 +9,7 @@ from contract.certificates import authority
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import AccessDenied
-from stoker.processes.local.cluster import LocalCluster, quick
+from stoker.processes.local.cluster import LocalCluster, probe_options
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 OURS = authority().material
@@ -38,6 +38,6 @@ def test_leader_and_standby_answer_only_clients_with_a_token(tmp_path: Path) -> 
         urls = cluster.masters.split(",")
         assert [url.partition(":")[0] for url in urls] == ["https", "https"]
         for url in urls:
-            assert BlockingClient(url, quick(known)).jobs() == []
+            assert BlockingClient(url, probe_options(known)).jobs() == []
             with pytest.raises(AccessDenied, match="requires a token"):
-                BlockingClient(url, quick(replace(known, token=None))).jobs()
+                BlockingClient(url, probe_options(replace(known, token=None))).jobs()

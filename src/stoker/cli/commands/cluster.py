@@ -13,7 +13,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import Conflict, StokerError
-from stoker.processes.local.cluster import LocalCluster, quick
+from stoker.processes.local.cluster import LocalCluster, probe_options
 from stoker.processes.local.cluster_state import (
     ClusterState,
     default_directory,
@@ -176,7 +176,7 @@ def _status_text(directory: Path, state: ClusterState, client: ClientOptions) ->
 
 def _overview_text(masters: str, client: ClientOptions) -> str:
     try:
-        overview = BlockingClient(masters, quick(client)).overview()
+        overview = BlockingClient(masters, probe_options(client)).overview()
     except StokerError as error:
         return f"No master is leading: {error.message}"
     return (

@@ -1,6 +1,12 @@
 """A local cluster: masters and task executors as processes on this machine, with one directory.
 
 Used for a cluster that stays (`stoker cluster up`) and for one that lives as long as a command.
+
+The record of the processes in the directory (`cluster_state.py`) is written after they were
+started, and commands can be killed at any moment. So a process is never identified by its pid
+alone, and the end of a cluster is proven by the environment: a process that carries the mark of the
+directory belongs to the cluster, whether or not it is on record. A lock lets only one command at a
+time start or stop processes.
 """
 
 import contextlib
@@ -49,8 +55,8 @@ _REMNANTS_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 
 
-def quick(options: ClientOptions) -> ClientOptions:
-    """Options for a quick check whether a master answers."""
+def probe_options(options: ClientOptions) -> ClientOptions:
+    """The same options without patience, to find out whether a master answers."""
     return replace(
         options, retries=0, timeout=timedelta(seconds=5), connect_timeout=timedelta(seconds=2)
     )
@@ -71,7 +77,7 @@ class LocalCluster:
         self, directory: Path, *, tied: bool = False, client: ClientOptions | None = None
     ) -> None:
         self.directory = directory.absolute()
-        self._client_options = quick(client or ClientOptions())
+        self._client_options = probe_options(client or ClientOptions())
         self._tied = tied
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 

@@ -14,10 +14,15 @@ from stoker.core.errors import StartupFailed
 from stoker.core.values import Value, decode_json
 from stoker.osproc.atomic_file import write_atomically
 from stoker.osproc.process_tree import all_processes, environment_of, start_time, value_in
+from stoker.processes.announcement import MASTER_FILE
 
 MARK = "STOKER_LOCAL_CLUSTER"
 """Environment variable that every process of a local cluster inherits: its directory."""
 
+STATE_FILE = "cluster.json"
+_ERROR_PREFIX = "Error: "
+"""Prefix of the line in which a Stoker process says why it ends."""
+_TAIL_LINES = 15
 _POLL_SECONDS = 0.05
 
 
@@ -69,10 +74,6 @@ def _command(pid: int) -> str:
     except OSError:
         return "?"
     return words.decode(errors="replace").strip()[:120]
-
-
-STATE_FILE = "cluster.json"
-_ADDRESS_FILE = "master.json"
 
 
 class ClusterState(Value):
@@ -141,15 +142,10 @@ def default_directory() -> Path:
 
 def _address(directory: Path, name: str) -> dict[str, str]:
     try:
-        content = json.loads((directory / "work" / name / _ADDRESS_FILE).read_bytes())
+        content = json.loads((directory / "work" / name / MASTER_FILE).read_bytes())
     except (OSError, ValueError):
         return {}
     return {key: str(value) for key, value in content.items()}
-
-
-_ERROR_PREFIX = "Error: "
-"""Prefix of the line in which a Stoker process says why it ends."""
-_TAIL_LINES = 15
 
 
 def reason_in(record: ProcessRecord) -> str:
