@@ -225,30 +225,14 @@ def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Da
     return damages
 
 
-class CrcCheck:
-    """Compares a file, piece by piece, with the checksums that Hadoop stores beside it."""
+def matches_checksums(content: bytes, checksums: bytes) -> bool:
+    """Whether a file has the checksums that Hadoop stored beside it; unreadable ones tell nothing.
 
-    def __init__(self, checksums: bytes) -> None:
-        magic, size = _CRC_HEADER.unpack_from(checksums.ljust(_CRC_HEADER.size, b"\0"))
-        self.is_usable = magic == _CRC_MAGIC and size > 0
-        self._size = size
-        self._expected = checksums[_CRC_HEADER.size :]
-        self._number = 0
-        self._rest = b""
-
-    def feed(self, data: bytes) -> bool:
-        """Compare the next bytes; False if a piece of them differs."""
-        data = self._rest + data
-        whole = len(data) - len(data) % self._size
-        self._rest = data[whole:]
-        return all(self._matches(data[at : at + self._size]) for at in range(0, whole, self._size))
-
-    def finish(self) -> bool:
-        return (not self._rest or self._matches(self._rest)) and (
-            self._number * 4 == len(self._expected)
-        )
-
-    def _matches(self, piece: bytes) -> bool:
-        at = self._number * 4
-        self._number += 1
-        return self._expected[at : at + 4] == zlib.crc32(piece).to_bytes(4, "big")
+    A checksum file names the size of a piece, and has one checksum for each piece of the file.
+    """
+    magic, size = _CRC_HEADER.unpack_from(checksums.ljust(_CRC_HEADER.size, b"\0"))
+    if magic != _CRC_MAGIC or size <= 0:
+        return True
+    pieces = (content[at : at + size] for at in range(0, len(content), size))
+    found = b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
+    return found == checksums[_CRC_HEADER.size :]

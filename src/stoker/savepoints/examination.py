@@ -5,12 +5,17 @@ from dataclasses import dataclass
 
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.savepoints.copying import copy_file, for_all
-from stoker.savepoints.doctor import CrcCheck, Diagnosis, Evidence, diagnose, needs_content
+from stoker.savepoints.doctor import (
+    Diagnosis,
+    Evidence,
+    diagnose,
+    matches_checksums,
+    needs_content,
+)
 from stoker.savepoints.layout import checksum_path
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import MANIFEST
 from stoker.savepoints.restore import verify
-from stoker.storage.contract import Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +86,8 @@ async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) 
         content = await location.parent.read(f"{root}/{path}")
         sizes[path] = len(content)
         beside = checksum_path(path)
-        if beside in present and not await _matches_checksums(
-            location.parent, root, beside, content
+        if beside in present and not matches_checksums(
+            content, await location.parent.read(f"{root}/{beside}")
         ):
             damaged[path] = "its content differs from what Spark wrote (wrong checksum)"
         if needs_content(path):
@@ -91,11 +96,6 @@ async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) 
     await for_all(paths, read)
     query = folder.rpartition("/")[2] or location.name
     return diagnose(query, Evidence(paths=paths, contents=contents, damaged=damaged, sizes=sizes))
-
-
-async def _matches_checksums(storage: Storage, root: str, checksums: str, content: bytes) -> bool:
-    check = CrcCheck(await storage.read(f"{root}/{checksums}"))
-    return not check.is_usable or (check.feed(content) and check.finish())
 
 
 async def cut_back(examination: Examination, target: str, open_storage: OpenStorage) -> None:
