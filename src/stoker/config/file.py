@@ -12,7 +12,7 @@ from stoker.core.errors import InvalidOption
 DEEPEST_NESTING = 20
 
 IsWhole = Callable[[str], bool]
-"""Whether a mapping under this key is one value, not a level of nested keys."""
+"""Whether a mapping under this key is one value, rather than a level of nested keys."""
 
 
 def settings_in_file(path: Path, is_whole: IsWhole) -> list[Setting]:

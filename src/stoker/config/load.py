@@ -1,7 +1,8 @@
 """Join the sources: defaults, file, environment, command line; the later one wins.
 
 All unknown keys and unreadable values are reported at once, each with the place where it is
-written, so that nobody has to mend a configuration one start at a time.
+written, so that nobody has to correct a configuration one start at a time. Two faults are reported
+alone, before all others: a file that is not YAML, and an unknown environment variable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ def load(
     folder: Path | None = None,
     home: Path | None = None,
 ) -> Configuration:
-    """Read all sources. Raises InvalidOption, with the places of the faults.
+    """Read all sources. Raises InvalidOption, which names the place of each fault.
 
     `file` is the argument of --config. Without it the usual file is searched in `folder` and
     `home`, by default the current directory and the user's home.
@@ -53,7 +54,7 @@ def load(
 
 
 def _settings_in_file(path: Path, tree: OptionTree) -> list[Setting]:
-    # Imported late: YAML takes longer to import than everything else, and often there is no file.
+    # Imported late: YAML is slow to import, and often there is no file.
     from stoker.config.file import settings_in_file  # noqa: PLC0415
 
     return settings_in_file(path, tree.holds_pairs)

@@ -65,7 +65,7 @@ def _default_of(field: "dataclasses.Field[Any]") -> Any:
 
 
 class OptionTree:
-    """All options. No key and no environment variable stands for two of them."""
+    """All options. No two of them share a key or an environment variable."""
 
     def __init__(self, owners: Iterable[type]) -> None:
         self.owners = tuple(owners)
@@ -86,6 +86,6 @@ class OptionTree:
         self.by_variable[option.variable] = option
 
     def holds_pairs(self, key: str) -> bool:
-        """Whether a mapping under this key is one value, not a level of nested keys."""
+        """Whether a mapping under this key is one value, rather than a level of nested keys."""
         option = self.by_key.get(key)
         return option is not None and takes_pairs(option.type)

@@ -43,10 +43,8 @@ async def _summary(storage: Storage, directory: str, name: str) -> SavepointSumm
 async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage) -> None:
     """Delete a savepoint; refuses a directory without a manifest, or of a job of this cluster."""
     location = locate(path, open_storage)
-    own = cluster_storage.url("jobs")
-    if _path_of(location.url) == _path_of(own) or _path_of(location.url).startswith(
-        f"{_path_of(own)}/"
-    ):
+    jobs = _path_of(cluster_storage.url("jobs"))
+    if f"{_path_of(location.url)}/".startswith(f"{jobs}/"):
         raise InvalidInput(
             f"{location.url} belongs to a job of this cluster and is not a savepoint; the files "
             "of a job are deleted when the job has ended"

@@ -22,7 +22,7 @@ LARGEST_IN_MEMORY = 4 * 1024 * 1024
 
 
 async def copy_file(source: Storage, path: str, target: Storage, to: str) -> SavedFile:
-    """Copy durably; size and checksum are those of the content that was read."""
+    """Copy durably; the checksum is that of the content that was read."""
     size = await source.size(path)
     if size <= LARGEST_IN_MEMORY:
         content = await source.read(path)

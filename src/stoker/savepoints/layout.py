@@ -153,7 +153,7 @@ def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None =
 
 def is_operator_file(path: str) -> bool:
     """Whether the file describes a stateful operator, as of any batch."""
-    return _OPERATOR.fullmatch(path) is not None
+    return operator_of(path) is not None
 
 
 def operator_of(path: str) -> int | None:

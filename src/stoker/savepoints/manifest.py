@@ -58,7 +58,7 @@ class SavepointManifest(Value):
     created_at: Millis
     queries: tuple[SavedQuery, ...]
     files: tuple[SavedFile, ...]
-    """All files except the manifest."""
+    """All files except the manifest itself."""
     version: int = MANIFEST_VERSION
     stoker_version: str = ""
     spark_version: str = ""

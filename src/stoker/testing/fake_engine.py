@@ -67,7 +67,7 @@ class FakeEngine:
         return running
 
     def vanish(self) -> None:
-        """The machine is gone, with everything that ran on it."""
+        """End everything at once and without a trace, as if the machine were gone."""
         self._vanished = True
         for running in list(self._running):
             running.vanish()
@@ -109,7 +109,10 @@ class FakeRunningTask:
             self._end(ExecutionState.FINISHED)
 
     async def _is_over_within(self, seconds: float) -> bool:
-        """Whether an order to suspend ended the stream; a boundary comes at once or never."""
+        """Work for this long; return early with True if an order to suspend has ended the stream.
+
+        A batch boundary is reached at once or never.
+        """
         if not self._task.region.streaming:
             await asyncio.sleep(seconds)
             return False

@@ -62,7 +62,7 @@ class History:
             if span.executor == executor and span.pauses and span.pauses[-1][1] == math.inf:
                 span.pauses[-1] = (span.pauses[-1][0], at)
 
-    def recorded(self, outcome: AttemptOutcome) -> None:
+    def note_outcome(self, outcome: AttemptOutcome) -> None:
         for span in self.attempts:
             if span.attempt == outcome.attempt:
                 span.finished = outcome.state is ExecutionState.FINISHED

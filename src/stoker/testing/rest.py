@@ -73,7 +73,7 @@ class DispatcherInMemory(DispatcherGateway):
         self.graphs: dict[JobId, JobGraph] = {}
         self.quarantine: dict[JobId, QuarantinedJob] = {}
         self.repaired: set[JobId] = set()
-        """Jobs in quarantine that load when a test retries them."""
+        """Jobs in quarantine whose next retry succeeds."""
         self.cancelled: list[JobId] = []
         self.shut_down_as: list[ApplicationStatus] = []
         self.was_shut_down = asyncio.Event()
@@ -83,7 +83,7 @@ class DispatcherInMemory(DispatcherGateway):
         self.asked_to_wait = asyncio.Event()
         self.changed = asyncio.Event()
         self.refusal: Exception | None = None
-        """Raised by most calls, if given."""
+        """If set, most calls raise it."""
         self.gate = asyncio.Event()
         """`jobs_since` waits for it; set unless a test clears it."""
         self.gate.set()
@@ -160,7 +160,7 @@ class DispatcherInMemory(DispatcherGateway):
             status=job.status,
             start=job.start,
             end=job.end,
-            failure=job.failures[-1].failure if job.failures else None,
+            failure=job.failures[0].failure if job.failures else None,
         )
 
     async def wait_for_change(

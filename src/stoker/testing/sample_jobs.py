@@ -69,7 +69,7 @@ def job_details(job_id: JobId, status: JobStatus, state: ExecutionState) -> JobD
         start=START,
         end=START + 60 if ended else None,
         regions=(region("big"), region("small")),
-        failures=tuple(reversed(list(_failures()))) if status is JobStatus.FAILED else (),
+        failures=tuple(reversed(_failures())) if status is JobStatus.FAILED else (),
         plan=(
             PlanVertex(name="orders", kind="source", description="json <in/>"),
             PlanVertex(name="big", kind="sink", inputs=("orders",)),

@@ -20,7 +20,7 @@ from stoker.blob.cache import BlobCache
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
 from stoker.blob.transfer import inline
-from stoker.core.errors import JobAlreadyEnded, StokerError
+from stoker.core.errors import FencingTokenMismatch, JobAlreadyEnded, StokerError
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.results import AttemptOutcome, JobSummary
@@ -99,14 +99,12 @@ class _ObservedOutcomes(OutcomeStore):
 
     async def write(self, outcome: AttemptOutcome) -> AttemptOutcome:
         standing = await super().write(outcome)
-        self._history.recorded(standing)
+        self._history.note_outcome(standing)
         return standing
 
 
 class _Network(MemoryNetwork):
-    """Delivers a message in the context of the receiving process, so that a frozen one gets it
-    later.
-    """
+    """Delivers a message in the context of its receiver: a frozen process gets it when it wakes."""
 
     def context_of(self, service: str) -> Context:
         context = super().context_of(service)
@@ -199,7 +197,7 @@ class SimulatedCluster:
         return await self.repartition(path, partitions)
 
     def start_executor(self, name: str, *, resource_id: str | None = None) -> None:
-        """Start a task executor; `resource_id` is that of one that restarts on another machine."""
+        """Start a task executor; `resource_id` if it takes over the id of another machine's."""
         session = ProcessCoordinator(self.coordination, self.slow_coordinator, auto_renewing=True)
         storage = ProcessStorage(self.storage, self.slow_storage)
         engine = FakeEngine(name, self.history, self.wall_clock)
@@ -331,7 +329,7 @@ class SimulatedCluster:
                     )
                     return await call(gateway)
                 except StokerError as error:
-                    if error.status < 500 and type(error).__name__ != "FencingTokenMismatch":
+                    if error.status < 500 and not isinstance(error, FencingTokenMismatch):
                         raise
                     await asyncio.sleep(0.5)
 

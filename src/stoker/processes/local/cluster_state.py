@@ -1,4 +1,4 @@
-"""Records of a local cluster's processes, which are recognised by pid and start time."""
+"""Records of a local cluster's processes, which are recognized by pid and start time."""
 
 import contextlib
 import json
