@@ -1,4 +1,4 @@
-"""The connection of a command to a master: which one, and for how long it is retried."""
+"""Which master a command calls, and how patiently."""
 
 import os
 import time

@@ -9,20 +9,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from stoker.cli.output import duration_text
+from stoker.cli.output import STATE_COLOURS, duration_text
 from stoker.client.progress import RegionView, views_of
 from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
-
-STYLES = {
-    "FINISHED": "green",
-    "FAILED": "red",
-    "FAILING": "red",
-    "CANCELED": "yellow",
-    "CANCELLING": "yellow",
-    "CANCELING": "yellow",
-    "RUNNING": "cyan",
-}
 
 
 class LiveDisplay:
@@ -71,7 +61,7 @@ class LiveDisplay:
 
 
 def style_of(state: JobStatus | ExecutionState) -> str:
-    return STYLES.get(state.value, "default")
+    return STATE_COLOURS.get(state.value, "default")
 
 
 def _bars(views: list[RegionView]) -> Table:

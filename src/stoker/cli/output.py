@@ -90,15 +90,17 @@ def absolute_location(text: str | None) -> str | None:
 _GAP = "  "
 _LEAST_WIDTH = 8
 """No column becomes narrower, whatever the width of the terminal."""
-_COLOURS = {
+STATE_COLOURS = {
     "RUNNING": "cyan",
     "FINISHED": "green",
     "FAILED": "red",
     "FAILING": "red",
     "CANCELED": "yellow",
     "CANCELLING": "yellow",
+    "CANCELING": "yellow",
     "RESTARTING": "yellow",
 }
+"""For the states of jobs and of attempts; a job is CANCELLING, an attempt CANCELING."""
 
 
 def stdout_table(
@@ -172,7 +174,7 @@ def colour_states(text: str) -> str:
 
 
 def _coloured_line(line: str) -> str:
-    for word, colour in _COLOURS.items():
+    for word, colour in STATE_COLOURS.items():
         before, found, after = line.partition(f"  {word}")
         if found and (not after or after[0] == " "):
             return f"{before}  {click.style(word, fg=colour)}{after}"

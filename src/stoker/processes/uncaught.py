@@ -33,13 +33,13 @@ class UncaughtErrors:
         error = await asyncio.shield(self._first)
         raise Uncaught(f"uncaught {type(error).__name__}: {error}") from error
 
-    def in_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def note_from_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         loop.default_exception_handler(context)
         if isinstance(error, Exception):
             self._note(error)
 
-    def in_thread(self, args: "threading.ExceptHookArgs") -> None:
+    def note_from_thread(self, args: "threading.ExceptHookArgs") -> None:
         error = args.exc_value
         if error is None or isinstance(error, SystemExit):
             return
@@ -58,8 +58,8 @@ async def uncaught_errors(handling: UncaughtExceptions) -> AsyncIterator[Uncaugh
     errors = UncaughtErrors(handling)
     loop = asyncio.get_running_loop()
     previous_handler, previous_hook = loop.get_exception_handler(), threading.excepthook
-    loop.set_exception_handler(errors.in_loop)
-    threading.excepthook = errors.in_thread
+    loop.set_exception_handler(errors.note_from_loop)
+    threading.excepthook = errors.note_from_thread
     try:
         yield errors
     finally:

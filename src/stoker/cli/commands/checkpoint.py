@@ -84,7 +84,7 @@ def verify(invocation: Invocation, path: str, cut_to: str | None) -> int:
     """
     examination = asyncio.run(_examine(absolute_location(path) or path, cut_to))
     if invocation.json:
-        echo_json(_plain(examination))
+        echo_json(_as_json(examination))
     else:
         click.echo(examination_text(examination))
         if cut_to is not None:
@@ -99,7 +99,7 @@ async def _examine(path: str, cut_to: str | None) -> Examination:
     return examination
 
 
-def _plain(examination: Examination) -> dict[str, object]:
+def _as_json(examination: Examination) -> dict[str, object]:
     return {
         "path": examination.path,
         "sound": examination.is_sound,

@@ -45,13 +45,13 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
         story.begin()
         make_data = runpy.run_path(str(folder / "make_data.py"))["make_data"]
         make_data(directory / "data")
-        story.data_made(directory / "data")
+        story.show_data(directory / "data")
         cluster = stack.enter_context(LocalCluster(directory / "cluster", tied=True))
         cluster.start(configuration=configuration.as_file_text())
         places = {"data": str(directory / "data"), "out": str(directory / "out")}
         batch = load_job(folder / "orders_batch.py", JobSettings(params=places))
         streaming = load_job(folder / "clicks_streaming.py", JobSettings(params=places))
-        story.cluster_started(cluster)
+        story.show_cluster(cluster)
         story.run_batch(cluster, batch, directory / "out")
         story.run_streaming(cluster, streaming, directory / "out")
         story.clean_up(cluster)

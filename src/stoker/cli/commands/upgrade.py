@@ -7,7 +7,7 @@ from stoker.cli.follow import follow_replacement
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import AliasedOption
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.options.job import JobFile, job_file_options
+from stoker.cli.options.job import JobFile, allow_non_restored_state_option, job_file_options
 from stoker.cli.output import absolute_location
 from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import Unavailable
@@ -31,15 +31,7 @@ from stoker.core.errors import Unavailable
     show_default=True,
     help="How long the new version must run without a failure.",
 )
-@click.option(
-    "-n",
-    "--allow-non-restored-state",
-    "allow",
-    cls=AliasedOption,
-    aliases=("--allowNonRestoredState",),
-    is_flag=True,
-    help="Leave saved state behind that the new version has no query for.",
-)
+@allow_non_restored_state_option("the new version")
 @job_file_options
 @shared_options
 def upgrade(

@@ -48,12 +48,12 @@ class Story:
     def begin(self) -> None:
         self._console.print(Panel(_INTRODUCTION, title="Stoker", expand=False))
 
-    def data_made(self, directory: Path) -> None:
+    def show_data(self, directory: Path) -> None:
         files = sum(1 for path in directory.rglob("*") if path.is_file())
         self._start_step("Data")
         self._tell(f"Generated {files} files of orders, products and clicks.")
 
-    def cluster_started(self, cluster: LocalCluster) -> None:
+    def show_cluster(self, cluster: LocalCluster) -> None:
         self._start_step("A cluster on this machine")
         self._tell(
             "A master schedules jobs and keeps their records; a task executor runs them on its own "

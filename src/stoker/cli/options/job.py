@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from stoker.cli.options.flink import AliasedOption, refused_option
+from stoker.cli.options.flink import AliasedOption, Decorator, refused_option
 from stoker.cli.output import absolute_location
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind, Restore
@@ -23,6 +23,19 @@ from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.demands import DemandOverrides
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job, parse_params
+
+
+def allow_non_restored_state_option(reader: str) -> Decorator:
+    """An option `allow`; its help calls that which reads the saved state `reader`."""
+    return click.option(
+        "-n",
+        "--allow-non-restored-state",
+        "allow",
+        cls=AliasedOption,
+        aliases=("--allowNonRestoredState",),
+        is_flag=True,
+        help=f"Leave saved state behind that {reader} has no query for.",
+    )
 
 
 def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,15 +50,7 @@ def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="PATH",
         help="Start from this savepoint or retained checkpoint.",
     )
-    @click.option(
-        "-n",
-        "--allow-non-restored-state",
-        "allow",
-        cls=AliasedOption,
-        aliases=("--allowNonRestoredState",),
-        is_flag=True,
-        help="Leave saved state behind that the job has no query for.",
-    )
+    @allow_non_restored_state_option("the job")
     @click.option(
         "-cm",
         "--claimMode",
@@ -336,7 +341,7 @@ def _runs_this_command(interpreter: str) -> bool:
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)
 
 
-def _file_option(flag: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _file_option(flag: str, meaning: str) -> Decorator:
     return click.option(
         flag,
         metavar="FILE",
