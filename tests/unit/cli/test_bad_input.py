@@ -48,10 +48,15 @@ def test_a_mistyped_key_of_a_yaml_job_is_named(stoker, job) -> None:
     refused(result, "snks", "sinks", code=1)
 
 
-def test_a_job_with_several_faults_is_refused(stoker, job) -> None:
-    text = "sources:\n  a: {format: json, path: in, oops: 1}\nsinks:\n  b: {input: c, format: x}\n"
+def test_all_faults_of_a_job_are_listed(stoker, job) -> None:
+    text = "sources:\n  a: {format: json, path: in}\nsinks:\n  b: {input: c, format: json}\n"
     result = stoker("info", job(text))
-    refused(result, "Error:", code=1)
+    faults = (
+        "\n  - sink 'b': unknown input 'c' (known are: a)",
+        "\n  - source 'a': it is not used by any sink",
+        "\n  - sink 'b': format json needs a path",
+    )
+    refused(result, "Error: the job cannot be accepted:", *faults, code=1)
 
 
 @pytest.mark.parametrize(("source", "more"), [("1 / 0\n", ["--pipeline"]), (PIPELINE, [])])
@@ -110,9 +115,9 @@ def test_a_parameter_that_the_job_does_not_have_is_refused(stoker, job) -> None:
     refused(result, "day", code=1)
 
 
-@pytest.mark.parametrize("flag", ["--conf"])
+@pytest.mark.parametrize("flag", ["--conf", "--env"])
 def test_a_setting_without_value_is_refused(stoker, job, flag: str) -> None:
-    refused(stoker("run", job(GOOD), flag, "spark.x"), "KEY=VALUE", code=2)
+    refused(stoker("run", job(GOOD), flag, "spark.x"), "spark.x: write it as KEY=VALUE", code=2)
 
 
 def test_a_malformed_job_id_is_refused(stoker, job) -> None:

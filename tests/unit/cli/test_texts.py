@@ -173,11 +173,6 @@ def test_a_path_that_does_not_fit_keeps_its_end() -> None:
     assert text.splitlines() == ["ID  PATH", "1   …/savepoint-4f1c"]
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def saved(path: str, damage: str = "") -> SavepointSummary:
     return SavepointSummary(
         path=path,
@@ -199,7 +194,7 @@ def test_savepoints_fit_the_terminal_and_are_printed_in_full_elsewhere(
     assert path in savepoints_text(listed)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setattr(sys, "stdout", _Terminal())
     lines = savepoints_text(listed).splitlines()
     assert max(map(len, lines)) <= 100
     assert "9d0e" in lines[1]

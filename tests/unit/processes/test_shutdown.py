@@ -1,11 +1,15 @@
-"""How a process ends."""
+"""How a process ends: with which exit code, and within which time."""
 
+import asyncio
 import subprocess
 import sys
 import threading
 from datetime import timedelta
 
-from stoker.processes.shutdown import FORCED, ending_in_time
+import pytest
+
+from stoker.core.states import ApplicationStatus
+from stoker.processes.shutdown import FORCED, ending_in_time, exit_code_of, first_of
 
 HANGING = """
 import time
@@ -24,7 +28,7 @@ def test_a_process_whose_shutdown_hangs_is_ended_by_force() -> None:
         [sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == FORCED
-    assert "time.sleep" not in run.stdout
+    assert run.stdout == ""
     assert "most recent call first" in run.stderr, "the stack trace shows where the process hung"
 
 
@@ -44,3 +48,26 @@ def test_before_the_shutdown_begins_there_is_no_time_limit() -> None:
     before = threading.active_count()
     with ending_in_time(timedelta(0)):
         assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (ApplicationStatus.SUCCEEDED, 0),
+        (ApplicationStatus.CANCELED, 0),
+        (ApplicationStatus.FAILED, 1),
+        (ApplicationStatus.UNKNOWN, 1),
+    ],
+)
+def test_processes_exit_with_0_only_after_a_complete_shutdown(
+    status: ApplicationStatus, code: int
+) -> None:
+    """Any other end is visible in the exit code (ENTRY-04)."""
+    assert exit_code_of(status) == code
+
+
+async def test_the_first_of_several_events_is_enough() -> None:
+    one, two = asyncio.Event(), asyncio.Event()
+    two.set()
+    async with asyncio.timeout(5):
+        await first_of(one, two)

@@ -130,12 +130,6 @@ def test_only_other_columns_of_the_same_operator_are_a_change():
     assert describe_keys(()) == "nothing"
 
 
-STATE_INFO = (
-    "state info [ checkpoint = <unknown>, runId = 13c3f190-1225-46e4-a339-5714933b1b94, "
-    "opId = {id}, ver = 0, numPartitions = 2] stateStoreCkptIds = None, Append, -9, -9, 2"
-)
-
-
 def explained(analyzed: str, physical: str = "Scan") -> str:
     return (
         "== Parsed Logical Plan ==\n'Aggregate ['parsed], ['parsed]\n\n"
@@ -159,7 +153,7 @@ def windowed(seconds: int, number: int = 15) -> StatePlan:
 
 def joined(left: str, right: str, kind: str) -> StatePlan:
     line = f"StreamingSymmetricHashJoin [{left}], [{right}], {kind}, condition = [ a = b[0] ], "
-    return state_plan(explained("~Join Inner", line + STATE_INFO.format(id=2)), "4")
+    return state_plan(explained("~Join Inner", line + INFO.format(id=2)), "4")
 
 
 def processed(column: str, number: int = 2) -> StatePlan:

@@ -9,22 +9,34 @@ from rich.console import Console
 
 from stoker.cli.demo.story import Story
 from stoker.core.errors import StokerError
+from stoker.core.results import JobDetails, Progress
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.sample_jobs import FAILED, FINISHED, job_details
 
 
-def test_the_outcome_names_the_jobs_and_whether_the_query_continued() -> None:
+def stream_with_run(run_id: str) -> JobDetails:
+    details = job_details(FINISHED, JobStatus.FINISHED, ExecutionState.FINISHED)
+    (region, *_) = details.regions
+    attempt = msgspec.structs.replace(region.current, progress=Progress(run_id=run_id))
+    return msgspec.structs.replace(
+        details, regions=(msgspec.structs.replace(region, current=attempt),)
+    )
+
+
+@pytest.mark.parametrize(("run_after_kill", "is_same"), [("one", True), ("two", False)])
+def test_the_outcome_names_the_jobs_and_whether_the_query_continued(
+    run_after_kill: str, is_same: bool
+) -> None:
     told = io.StringIO()
     story = Story(Console(file=told))
-    details = job_details(FINISHED, JobStatus.FINISHED, ExecutionState.FINISHED)
+    details = stream_with_run(run_after_kill)
+    story._compare_runs(stream_with_run("one"), details)
     story._show_end(details)
-    story._compare_runs(details, details)
     story.end()
     outcome = json.loads(msgspec.json.encode(story.outcome))
     assert outcome["jobs"] == [{"job_id": FINISHED, "name": details.name, "state": "FINISHED"}]
-    assert outcome["same_run_after_kill"] is any(
-        region.current.progress.run_id for region in details.regions
-    )
+    assert outcome["same_run_after_kill"] is is_same
+    assert ("still the same run" in told.getvalue()) is is_same
     assert outcome["seconds"] >= 0
     assert "That was Stoker" in told.getvalue()
 
