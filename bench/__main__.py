@@ -19,8 +19,8 @@ from bench import (
 )
 
 CASES = {
-    "classic-start": classic_start.run,
     "burst": burst.run,
+    "classic-start": classic_start.run,
     "command-line": command_line.run,
     "failover": failover.run,
     "job-list": job_list.run,

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.cluster import restart_former_leader, running_cluster
 from bench.http_polling import first_answer, leader_and_others
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
@@ -27,11 +27,13 @@ ROUNDS = 3
 AIM_SECONDS = 2.5
 """The next leader answers within 0.5 s of the kill, and adopts the jobs within 2 s more."""
 _START_TIMEOUT_SECONDS = 120.0
-_REST_SECONDS = 5.0
 
 
 def run() -> list[Verdict]:
-    with _cluster() as cluster, _sleeping_executor(cluster.directory):
+    with (
+        running_cluster(masters=3, task_executors=0) as cluster,
+        _sleeping_executor(cluster.directory),
+    ):
         client = BlockingClient(cluster.masters)
         for _ in range(JOBS):
             client.submit(_endless_job())
@@ -54,37 +56,18 @@ def _adoption(cluster: LocalCluster) -> float:
     begin = time.perf_counter()
     os.kill(leader, signal.SIGKILL)
     seconds = first_answer(others, begin, "/jobs/overview", _all_run)
-    _restart_former_leader(cluster)
+    restart_former_leader(cluster)
     return seconds
 
 
 def _all_run(answer: Any) -> bool:
     """Whether a leader answers that knows a running attempt of every job."""
-    return sum(job["tasks"]["running"] for job in answer["jobs"]) == JOBS
+    return bool(sum(job["tasks"]["running"] for job in answer["jobs"]) == JOBS)
 
 
 def _wait_until_all_run(cluster: LocalCluster) -> None:
     _, others = leader_and_others(cluster)
     first_answer(others, time.perf_counter(), "/jobs/overview", _all_run, _START_TIMEOUT_SECONDS)
-
-
-def _restart_former_leader(cluster: LocalCluster) -> None:
-    while (state := cluster.state) is not None and not state.dead:
-        time.sleep(0.05)
-    cluster.start_missing()
-    cluster.wait_until_ready()
-    time.sleep(_REST_SECONDS)
-
-
-@contextmanager
-def _cluster() -> Iterator[LocalCluster]:
-    with (
-        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        LocalCluster(Path(folder), tied=True) as cluster,
-    ):
-        cluster.start(masters=3, task_executors=0, configuration="{rest.bind-port: '0'}")
-        cluster.wait_until_ready()
-        yield cluster
 
 
 @contextmanager

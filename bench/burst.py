@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any
 
-from bench.cluster import whole_cluster
+from bench.cluster import running_cluster
 from bench.measure import Sample, Verdict, rounds
 from bench.sessions import bare_session, new_session
 from bench.small_job import ten_rows
@@ -30,7 +30,7 @@ def rate(work: Callable[[int], object]) -> float:
 def run() -> list[Verdict]:
     ids = Ids()
     pipeline = ten_rows()
-    with bare_session() as spark, whole_cluster(CONFIGURATION) as cluster:
+    with bare_session() as spark, running_cluster(CONFIGURATION) as cluster:
         client = BlockingClient(cluster.masters)
 
         def bare(_number: int) -> None:

@@ -11,14 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from bench.cluster import cluster_without_spark
+from bench.cluster import running_cluster
 from bench.flink import Flink
-from bench.measure import Verdict, alternate
+from bench.measure import Verdict, alternate, rounds
 
 STOKER = [sys.executable, "-m", "stoker.cli.main"]
-ROUNDS = int(os.environ.get("STOKER_BENCH_ROUNDS", "15"))
+ROUNDS = rounds(15)
 FLINK = os.environ.get("STOKER_FLINK")
 AIM_FASTER = 8.0
 JOB = """
@@ -36,15 +37,16 @@ def run() -> list[Verdict]:
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         job = Path(folder) / "job.yml"
         job.write_text(JOB)
-        with cluster_without_spark() as masters:
+        with running_cluster(task_executors=0) as cluster:
+            masters = cluster.masters
             for arguments in (
                 ["--version"],
                 ["list", "-m", masters],
                 ["run", "-d", "-m", masters, str(job)],
             ):
                 reference, ours = alternate(
-                    lambda: _run_silently(bare),
-                    lambda arguments=arguments: _run_silently([*STOKER, *arguments]),
+                    partial(_run_silently, bare),
+                    partial(_run_silently, [*STOKER, *arguments]),
                     names=("bare interpreter", f"stoker {arguments[0]}"),
                     rounds=ROUNDS,
                 )

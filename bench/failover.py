@@ -8,10 +8,8 @@ import itertools
 import json
 import os
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.parquet
 
 from bench import adoption
+from bench.cluster import restart_former_leader, running_cluster
 from bench.http_polling import first_answer, leader_and_others
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
@@ -30,8 +29,6 @@ from stoker.core.states import JobStatus
 from stoker.processes.local.cluster import LocalCluster
 
 ROUNDS = 3
-_REST_SECONDS = 5.0
-"""A starting process uses all cores for a while, which would distort the next measurement."""
 
 REFERENCE = (
     "reference, Flink 2.3 with ZooKeeper on the same kind of machine, measured separately from "
@@ -152,7 +149,7 @@ class _Stream:
         )
         self._wait_for_batch((before.progress.batch_id or 0) + 8, seen)
         after = self._attempt()
-        self._restart_former_leader()
+        restart_former_leader(self._cluster)
         interrupted = _interrupted(before, after, seen) + self._missing_commits(before, after)
         return Takeover(answer_seconds=answer, running_seconds=running, interrupted=interrupted)
 
@@ -195,13 +192,6 @@ class _Stream:
                 return
             time.sleep(0.1)
 
-    def _restart_former_leader(self) -> None:
-        while (state := self._cluster.state) is not None and not state.dead:
-            time.sleep(0.05)
-        self._cluster.start_missing()
-        self._cluster.wait_until_ready()
-        time.sleep(_REST_SECONDS)
-
 
 def _interrupted(before: AttemptDetails, after: AttemptDetails, seen: list[int]) -> int:
     first, last = before.progress.batch_id or 0, after.progress.batch_id or 0
@@ -224,21 +214,14 @@ def _is_running(job: Any, seen: list[int]) -> bool:
     batch = region["current"].get("progress", {}).get("batch_id")
     if batch is not None:
         seen.append(batch)
-    return job["status"] == "RUNNING" and region["current"]["state"] == "RUNNING"
+    return bool(job["status"] == "RUNNING" and region["current"]["state"] == "RUNNING")
 
 
-@contextmanager
-def _cluster(zookeeper: int, session_seconds: float) -> Iterator[LocalCluster]:
+def _cluster(zookeeper: int, session_seconds: float) -> AbstractContextManager[LocalCluster]:
     settings = {
         "rest.bind-port": "'0'",
         "taskmanager.memory.spark-heap": "512 mb",
         "high-availability.zookeeper.client.session-timeout": f"{session_seconds or 4:g} s",
     }
     configuration = "\n".join(f"{key}: {value}" for key, value in settings.items())
-    with (
-        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        LocalCluster(Path(folder), tied=True) as cluster,
-    ):
-        cluster.start(masters=3, task_executors=1, zookeeper=zookeeper, configuration=configuration)
-        cluster.wait_until_ready()
-        yield cluster
+    return running_cluster(configuration, masters=3, zookeeper=zookeeper)

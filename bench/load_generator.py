@@ -98,7 +98,7 @@ class ListRequests:
 @contextmanager
 def sustained_load(load: Load) -> Iterator[list[LoadResult]]:
     """Send requests while the context is open; afterwards the list contains the result."""
-    with _generator_process(load) as link:
+    with linked_process(_generate, load) as link:
         results: list[LoadResult] = []
         link.send(None)
         yield results
@@ -115,7 +115,7 @@ def run_load(load: Load, seconds: float) -> LoadResult:
 @contextmanager
 def prepared_load(load: Load) -> Iterator[Callable[[], LoadResult]]:
     """A function that sends a finite load; everything that it needs is loaded beforehand."""
-    with _generator_process(load) as link:
+    with linked_process(_generate, load) as link:
 
         def send() -> LoadResult:
             link.send(None)
@@ -126,9 +126,14 @@ def prepared_load(load: Load) -> Iterator[Callable[[], LoadResult]]:
 
 
 @contextmanager
-def _generator_process(load: Load) -> Iterator[Connection]:
+def linked_process(work: Callable[..., None], *arguments: object) -> Iterator[Connection]:
+    """Run `work(*arguments, link)` in a process; yields the other end of its link.
+
+    The process sends something when it is prepared, and is then ready to be used.
+    """
     here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_generate, args=(load, there))
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=work, args=(*arguments, there))
     process.start()
     # While this end is open here, the death of the process would go unnoticed.
     there.close()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.cluster import whole_cluster
+from bench.cluster import running_cluster
 from bench.measure import Verdict
 from stoker.osproc.process_tree import children_of
 
@@ -22,7 +22,7 @@ def is_zygote(pid: int) -> bool:
 
 
 def run() -> list[Verdict]:
-    with whole_cluster() as cluster:
+    with running_cluster() as cluster:
         assert cluster.state is not None
         pid = cluster.state.task_executors[0].pid
         zygote = next(each for each in children_of(pid) if is_zygote(each))

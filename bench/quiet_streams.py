@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.cluster import whole_cluster
+from bench.cluster import running_cluster
 from bench.measure import Sample, Verdict, processor_seconds, rounds
 from bench.memory import is_zygote
 from bench.sessions import bare_session
@@ -47,7 +47,7 @@ def run() -> list[Verdict]:
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         source = Path(folder) / "in"
         source.mkdir()
-        with bare_session() as spark, whole_cluster(CONFIGURATION) as cluster:
+        with bare_session() as spark, running_cluster(CONFIGURATION) as cluster:
             client = BlockingClient(cluster.masters)
             for number in range(STREAMS):
                 _start_bare(spark, source, Path(folder) / f"checkpoint-{number}")

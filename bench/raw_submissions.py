@@ -5,7 +5,6 @@ builds them is not measured here.
 """
 
 import json
-import multiprocessing
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from bench.load_generator import linked_process
 from bench.raw_connection import RawConnection, host_and_port
 from stoker import Pipeline
 from stoker.client.submission import SubmissionBody, new_boundary
@@ -44,23 +44,14 @@ def prepared_submissions(url: str, jobs: int) -> Iterator[Callable[[], Submissio
 
     Each connection submits its next job as soon as the previous one is accepted.
     """
-    here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_submit, args=(url, jobs, there))
-    process.start()
-    there.close()
+    with linked_process(_submit, url, jobs) as link:
 
-    def submit() -> SubmissionResult:
-        here.send(None)
-        result: SubmissionResult = here.recv()
-        return result
+        def submit() -> SubmissionResult:
+            link.send(None)
+            result: SubmissionResult = link.recv()
+            return result
 
-    try:
-        here.recv()
         yield submit
-    finally:
-        here.close()
-        process.join(timeout=30)
-        process.kill()
 
 
 def _submit(url: str, jobs: int, link: Connection) -> None:

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from bench.cluster import whole_cluster
+from bench.cluster import running_cluster
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
@@ -36,7 +36,7 @@ def failing_once(marker: Path) -> Pipeline:
 def run() -> list[Verdict]:
     ids = Ids()
     waits: list[float] = []
-    with tempfile.TemporaryDirectory() as folder, whole_cluster() as cluster:
+    with tempfile.TemporaryDirectory() as folder, running_cluster() as cluster:
         client = BlockingClient(cluster.masters)
         for number in range(ROUNDS):
             pipeline = failing_once(Path(folder) / f"{number}")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
-from bench.cluster import whole_cluster
+from bench.cluster import running_cluster
 from bench.measure import Sample, Verdict, milliseconds
 from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
@@ -34,7 +34,7 @@ TIMEOUT_SECONDS = 1800.0
 def run() -> list[Verdict]:
     sizes = [int(text) for text in os.environ.get("STOKER_BENCH_STATE", DEFAULT_SIZES).split(",")]
     verdicts: list[Verdict] = []
-    with whole_cluster(CONFIGURATION) as cluster:
+    with running_cluster(CONFIGURATION) as cluster:
         client = BlockingClient(cluster.masters)
         for megabytes in sizes:
             with tempfile.TemporaryDirectory(prefix="stoker-bench-state-") as folder:

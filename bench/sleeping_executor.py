@@ -35,7 +35,7 @@ async def run(directory: Path, slots: int) -> None:
         rpc = await open_grpc("127.0.0.1", ids=ids)
         stack.push_async_callback(rpc.close)
         coordinator = await EmbeddedCoordinator.open(
-            directory / "storage" / "coordinator", session=ids.session(), lasting=True
+            directory / "storage" / "coordinator", session=ids.session(), auto_renewing=True
         )
         stack.push_async_callback(coordinator.close)
         blobs = await stack.enter_async_context(

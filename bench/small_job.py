@@ -6,7 +6,7 @@ a rest before each action.
 
 from pyspark.sql import SparkSession
 
-from bench.cluster import whole_cluster
+from bench.cluster import running_cluster
 from bench.measure import Sample, Verdict, alternate, rounds
 from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
@@ -33,7 +33,7 @@ def run() -> list[Verdict]:
     pipeline = ten_rows()
     spark = SparkSession.builder.remote("local[*]").getOrCreate()
     try:
-        with whole_cluster() as cluster:
+        with running_cluster() as cluster:
             client = BlockingClient(cluster.masters)
 
             def bare() -> None:

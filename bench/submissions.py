@@ -9,13 +9,10 @@ measures submissions while lists of jobs are requested.
 """
 
 import os
-import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter
 
+from bench.cluster import running_cluster
 from bench.measure import Sample, Verdict, processor_seconds
 from bench.raw_submissions import small_job
 from stoker.client.blocking import BlockingClient
@@ -26,13 +23,12 @@ JOBS = int(os.environ.get("STOKER_BENCH_SUBMISSIONS", "300"))
 CLIENTS = 16
 ROUNDS = 3
 AIMS = {"embedded": (0, 100.0), "ZooKeeper, 3 servers": (3, 50.0)}
-CONFIGURATION = "{rest.bind-port: '0'}"
 
 
 def run() -> list[Verdict]:
     verdicts = []
     for name, (servers, aim) in AIMS.items():
-        with _masters(servers) as cluster:
+        with running_cluster(task_executors=0, zookeeper=servers) as cluster:
             url = cluster.masters
             _rate(url, max(1, JOBS // 10))
             before = _processor_seconds(cluster)
@@ -47,17 +43,6 @@ def _sample(name: str, rates: list[float]) -> Sample:
     sample = Sample(name, tuple(rates), "jobs/s")
     print(sample, flush=True)
     return sample
-
-
-@contextmanager
-def _masters(zookeeper: int) -> Iterator[LocalCluster]:
-    with (
-        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        LocalCluster(Path(folder), tied=True) as cluster,
-    ):
-        cluster.start(task_executors=0, zookeeper=zookeeper, configuration=CONFIGURATION)
-        cluster.wait_until_ready()
-        yield cluster
 
 
 def _processor_seconds(cluster: LocalCluster) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.cluster import whole_cluster
+from bench.cluster import running_cluster
 from bench.measure import Sample, Verdict, rounds
 from bench.sessions import bare_session
 from stoker import Pipeline
@@ -76,7 +76,7 @@ def run() -> list[Verdict]:
     rows = MEGABYTES * ROWS_PER_MEGABYTE
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         source, small, target = f"{folder}/in", f"{folder}/small", f"{folder}/out"
-        with bare_session() as spark, whole_cluster() as cluster:
+        with bare_session() as spark, running_cluster() as cluster:
             client = BlockingClient(cluster.masters)
             generate(spark, rows, source)
             generate_small(spark, small)
