@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.cluster import running_cluster
 from bench.flink import Flink
-from bench.measure import Verdict, alternate, rounds
+from bench.measure import Verdict, alternate, environment_of_commands, rounds
 
 STOKER = [sys.executable, "-m", "stoker.cli.main"]
 ROUNDS = rounds(15)
@@ -59,17 +59,10 @@ def run() -> list[Verdict]:
 
 
 def _run_silently(command: list[str], **variables: str) -> None:
-    # PYTHONDONTWRITEBYTECODE would prevent the compiled modules that an installation has. The
-    # benchmark's own STOKER_ variables are not options of Stoker.
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if key != "PYTHONDONTWRITEBYTECODE" and not key.startswith("STOKER_")
-    }
     subprocess.run(
         command,
         check=True,
-        env=environment | variables,
+        env=environment_of_commands() | variables,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

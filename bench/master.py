@@ -10,9 +10,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from bench.measure import Sample, Verdict
+from bench.measure import Sample, Verdict, environment_of_commands, rounds
+from stoker.processes.announcement import MASTER_FILE
 
-ROUNDS = 5
+ROUNDS = rounds(5)
 IDLE_SECONDS = 5
 
 
@@ -43,10 +44,11 @@ def _start_once(folder: Path) -> tuple[float, float]:
             "-Djobmanager.resource-id=bench",
             "-Drest.bind-port=0",
         ],
+        env=environment_of_commands(),
         stderr=subprocess.DEVNULL,
     )
     try:
-        url = _wait_for_url(folder / "work" / "bench" / "master.json")
+        url = _wait_for_url(process, folder / "work" / "bench" / MASTER_FILE)
         while True:
             with contextlib.suppress(urllib.error.HTTPError):
                 urllib.request.urlopen(f"{url}/overview").read()
@@ -60,8 +62,9 @@ def _start_once(folder: Path) -> tuple[float, float]:
         process.wait(timeout=20)
 
 
-def _wait_for_url(path: Path) -> str:
+def _wait_for_url(process: subprocess.Popen[bytes], path: Path) -> str:
     while not path.exists():
+        assert process.poll() is None, "the master has exited"
         time.sleep(0.01)
     return str(json.loads(path.read_text())["rest_url"])
 

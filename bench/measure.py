@@ -52,6 +52,19 @@ def rounds(default: int) -> int:
     return int(os.environ.get("STOKER_BENCH_ROUNDS", default))
 
 
+def environment_of_commands() -> dict[str, str]:
+    """The environment of this process without what is meant for the benchmarks.
+
+    Stoker refuses variables such as STOKER_BENCH_ROUNDS, because they are not options. And with
+    PYTHONDONTWRITEBYTECODE a command would lack the compiled modules that an installation has.
+    """
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key != "PYTHONDONTWRITEBYTECODE" and not key.startswith("STOKER_")
+    }
+
+
 def processor_seconds(pid: int) -> float:
     """Processor time of a process so far; on a busy machine it says more than wall time."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,3 +1,5 @@
+"""What a process opens at its start."""
+
 import pytest
 
 from stoker.config.load import configuration_from

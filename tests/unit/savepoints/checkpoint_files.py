@@ -64,8 +64,8 @@ class FakeQuery:
         self.files[f"{self.root}/{path}"] = data
 
     def plan(self) -> None:
-        facts = {"batchWatermarkMs": 1000 * self.batch, "conf": {}}
-        facts["conf"] = {"spark.sql.shuffle.partitions": str(self.partitions)}
+        settings = {"spark.sql.shuffle.partitions": str(self.partitions)}
+        facts = {"batchWatermarkMs": 1000 * self.batch, "conf": settings}
         offset = json.dumps({"logOffset": self.batch + 1})
         self._put(f"offsets/{self.batch + 1}", f"v1\n{json.dumps(facts)}\n{offset}")
         self._put(f"sources/0/{self.batch + 1}", "v1\n{}")

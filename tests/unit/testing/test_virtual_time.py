@@ -1,3 +1,5 @@
+"""The event loop on virtual time, and what it makes of tasks that never end."""
+
 import asyncio
 import time
 from typing import cast
