@@ -23,7 +23,7 @@ _STATE = re.compile(
     r"(?P<store>state/\d+/\d+(?:/[^/]+)?)/(?P<version>\d+)(?:_[^/.]+)?\."
     r"(?P<kind>changelog|delta|zip|snapshot)"
 )
-_SST = re.compile(r"(?P<store>state/\d+/\d+(?:/[^/]+)?)/SSTs/(?P<name>[^/]+)")
+_SST = re.compile(r"state/\d+/\d+(?:/[^/]+)?/SSTs/[^/]+")
 _PARTITION = re.compile(r"state/(\d+)/(\d+)/")
 _OPERATOR = re.compile(r"state/(\d+)/_metadata/(?:metadata|v2/(\d+))")
 
@@ -48,8 +48,6 @@ class CheckpointLayout:
     sources: tuple[tuple[int, str], ...] = ()
     state: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
     """State files by store."""
-    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """SST files by store and name; only a snapshot tells which are needed."""
     others: tuple[str, ...] = ()
     companions: frozenset[str] = frozenset()
     """Checksum files."""
@@ -69,11 +67,13 @@ class CheckpointLayout:
 
 
 def layout_of(paths: Iterable[str]) -> CheckpointLayout:
-    """Sort paths relative to the checkpoint's directory; unfinished files are left out."""
+    """Sort paths relative to the checkpoint's directory.
+
+    Unfinished files are left out, and so are SST files: only a snapshot tells which it needs.
+    """
     logs: dict[str, dict[int, str]] = {"offsets": {}, "commits": {}}
     sources: list[tuple[int, str]] = []
     state: dict[str, list[StateFile]] = {}
-    parts: dict[str, dict[str, str]] = {}
     others: list[str] = []
     companions: set[str] = set()
     for path in sorted(paths):
@@ -89,9 +89,7 @@ def layout_of(paths: Iterable[str]) -> CheckpointLayout:
             version, kind = int(match["version"]), match["kind"]
             file = StateFile(path=path, version=version, kind=kind)
             state.setdefault(match["store"], []).append(file)
-        elif match := _SST.fullmatch(path):
-            parts.setdefault(match["store"], {})[match["name"]] = path
-        else:
+        elif not _SST.fullmatch(path):
             others.append(path)
     return CheckpointLayout(
         has_metadata="metadata" in others,
@@ -99,7 +97,6 @@ def layout_of(paths: Iterable[str]) -> CheckpointLayout:
         commits=logs["commits"],
         sources=tuple(sources),
         state={store: tuple(files) for store, files in state.items()},
-        parts=parts,
         others=tuple(others),
         companions=frozenset(companions),
     )

@@ -7,6 +7,8 @@ from enum import StrEnum
 from stoker.core.options import option
 from stoker.core.states import JobStatus
 
+RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+
 
 class Retention(StrEnum):
     NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
@@ -39,7 +41,7 @@ class SavepointOptions:
         None,
     )
     retention: Retention = option(
-        "execution.checkpointing.externalized-checkpoint-retention",
+        RETENTION,
         "Whether the last checkpoint of a streaming job outlives it: never, when the job failed "
         "(DELETE_ON_CANCELLATION), or also when it was cancelled (RETAIN_ON_CANCELLATION). A job "
         "can set it for itself in its configuration.",
@@ -61,5 +63,6 @@ class SavepointOptions:
     )
 
     def retention_of(self, configuration: dict[str, str]) -> Retention:
-        text = configuration.get("execution.checkpointing.externalized-checkpoint-retention", "")
+        """What applies to a job with this configuration."""
+        text = configuration.get(RETENTION, "")
         return Retention(text) if text in set(Retention) else self.retention

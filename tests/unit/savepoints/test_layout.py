@@ -60,7 +60,7 @@ def test_stores_of_a_join_and_files_with_an_id_are_recognized():
     layout = layout_of([f"{store}/7_b1c2.changelog", f"{store}/6_a0.zip", f"{store}/SSTs/1.sst"])
     assert [file.version for file in layout.state[store]] == [6, 7]
     assert layout.partitions == {0: frozenset({3})}
-    assert layout.parts == {store: {"1.sst": f"{store}/SSTs/1.sst"}}
+    assert layout.others == ()
 
 
 def test_the_latest_description_of_an_operator_is_that_of_the_highest_batch():
@@ -94,7 +94,7 @@ def test_the_last_committed_batch_is_always_complete(steps: list[str]):
     cut = cut_at(layout, layout.last_commit)
     assert cut.gaps == ()
     # A cut of the cut is the same: no needed file was left out.
-    again = layout_of([*cut.files, *(p for parts in layout.parts.values() for p in parts.values())])
+    again = layout_of(cut.files)
     assert again.last_commit == layout.last_commit
     assert cut_at(again, again.last_commit).files == cut.files
 

@@ -51,6 +51,7 @@ from stoker.ha.stores.replacements import ReplacementStore
 from stoker.savepoints.copying import copy_file
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import artifact_path
+from stoker.savepoints.options import RETENTION
 from stoker.savepoints.restore import saved_graph
 from stoker.storage.contract import Storage
 
@@ -62,8 +63,6 @@ RETRY_SECONDS = 2.0
 """Pause after an error that a retry may overcome."""
 BROKEN_RETRY_SECONDS = 30.0
 """Pause after an unexpected exception."""
-
-_RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 
 
 class DispatcherActions(Protocol):
@@ -247,7 +246,7 @@ class ReplacementDriver:
 
     async def _new_version(self, plan: Replacement) -> JobGraph:
         # After a rollback the old version continues from the last commit of this one.
-        retaining = {_RETENTION: "RETAIN_ON_CANCELLATION"}
+        retaining = {RETENTION: "RETAIN_ON_CANCELLATION"}
         origin = plan.origin or plan.savepoint or ""
         if plan.kind is ReplacementKind.RESCALE:
             configuration = {**retaining, SHUFFLE_PARTITIONS: str(plan.partitions)}
