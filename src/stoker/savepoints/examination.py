@@ -83,6 +83,13 @@ async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) 
     async def read(path: str) -> None:
         if path.rpartition("/")[2].startswith("."):
             return
+        try:
+            await examine_content(path)
+        except NotFound:
+            # The query is running, and Spark has deleted the file since it was listed.
+            present.discard(path)
+
+    async def examine_content(path: str) -> None:
         content = await location.parent.read(f"{root}/{path}")
         sizes[path] = len(content)
         beside = checksum_path(path)
@@ -95,7 +102,8 @@ async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) 
 
     await for_all(paths, read)
     query = folder.rpartition("/")[2] or location.name
-    return diagnose(query, Evidence(paths=paths, contents=contents, damaged=damaged, sizes=sizes))
+    evidence = Evidence(paths=sorted(present), contents=contents, damaged=damaged, sizes=sizes)
+    return diagnose(query, evidence)
 
 
 async def cut_back(examination: Examination, target: str, open_storage: OpenStorage) -> None:

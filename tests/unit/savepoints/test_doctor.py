@@ -127,6 +127,32 @@ async def test_a_changed_byte_is_found_by_the_checksum_file():
     ]
 
 
+async def test_a_file_that_a_running_query_deletes_during_the_examination_is_no_damage():
+    checkpoint = CheckpointUnderTest()
+    opened = PurgedWhileRead(["commits/0", "offsets/0", "state/0/0/1.changelog"])
+    folder, _, name = checkpoint.query.root.rpartition("/")
+    opened.files = dict(_FilesBelow(checkpoint.storage.files, f"{folder}/"))
+    examination = await examine(f"/{folder}/{name}", lambda _url: opened)
+    assert opened.purged == []
+    assert examination.is_sound
+    assert examination.queries[0].last_good == 4
+
+
+class PurgedWhileRead(MemoryStorage):
+    """A storage from which some files vanish at the moment at which they are read."""
+
+    def __init__(self, purged: list[str]) -> None:
+        super().__init__()
+        self.purged = purged
+
+    async def _turn(self, operation: str, path: str) -> None:
+        await super()._turn(operation, path)
+        inside = path.partition("/")[2]
+        if operation == "read" and inside in self.purged:
+            self.purged.remove(inside)
+            del self.files[path]
+
+
 async def test_state_without_a_description_is_reported_and_still_usable():
     checkpoint = CheckpointUnderTest()
     del checkpoint.storage.files[checkpoint.file("state/0/_metadata/metadata")]
