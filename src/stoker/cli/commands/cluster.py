@@ -121,7 +121,7 @@ def _start_missing(local: LocalCluster, state: ClusterState, invocation: Invocat
             local.wait_until_ready(tell)
     else:
         say(f"The local cluster in {local.directory} is already running.")
-        local.wait_until_ready()
+        local.wait_until_ready(say)
     return _report_running(local, invocation)
 
 
