@@ -1,4 +1,8 @@
-"""Starts task executors through a provider, as many as `scaling` decides."""
+"""Starts task executors through a provider, as many as `scaling` decides.
+
+A failed start is repeated at once while jobs need it. After too many failures within a minute each
+further start waits, so that a task executor that can never start does not keep the machine busy.
+"""
 
 import asyncio
 import logging
@@ -33,7 +37,7 @@ class ExecutorSupply:
     _pausing: bool = False
 
     def begin(self) -> None:
-        """Watch the provider, and expect the task executors that it started in an earlier term."""
+        """Watch the provider, and expect the task executors that it started in an earlier grant."""
         for resource_id in self.provider.alive():
             self._starting[resource_id] = self._now()
         if self.provider.limit:
@@ -104,10 +108,13 @@ class ExecutorSupply:
 
     def _failed(self) -> None:
         self._failures = self._failures.with_failure(self._now())
-        self.scope.spawn("ask again", self._pause(self.options.start_pause.total_seconds()))
+        # In a task of its own: the failed start still counts as requested here.
+        self.scope.spawn("request again", self._request_again())
+
+    async def _request_again(self) -> None:
+        self.on_room()
 
     async def _pause(self, seconds: float) -> None:
-        self._pausing = True
         await asyncio.sleep(seconds)
         self._pausing = False
         self.on_room()

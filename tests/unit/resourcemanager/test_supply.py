@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from msgspec import structs
@@ -27,6 +28,7 @@ class FakeProvider:
         self.started: list[ResourceId] = []
         self.stopped: list[ResourceId] = []
         self.fails = False
+        self.failed_at: list[float] = []
         self._living: list[ResourceId] = []
         self._ends: asyncio.Queue[EndedExecutor] = asyncio.Queue()
 
@@ -35,6 +37,7 @@ class FakeProvider:
 
     async def start(self) -> ResourceId:
         if self.fails:
+            self.failed_at.append(asyncio.get_running_loop().time())
             raise StartupFailed("no room")
         name = ResourceId(f"local-{len(self.started)}")
         self.started.append(name)
@@ -109,19 +112,22 @@ def test_an_executor_that_dies_before_it_registers_is_replaced_while_needed() ->
     run_scenario(scenario, provider)
 
 
-def test_a_failed_start_is_retried_after_a_pause() -> None:
+def test_a_failed_start_is_retried_at_once_and_after_too_many_failures_with_pauses() -> None:
     """Shows RM-19."""
     provider = FakeProvider()
 
     async def scenario(harness: Harness) -> None:
         provider.fails = True
         await need(harness, 1)
+        assert len(provider.failed_at) == 4, "three failures a minute are allowed"
         await asyncio.sleep(30)
+        pauses = [later - at for at, later in pairwise(provider.failed_at[3:])]
+        assert pauses == [pytest.approx(3.0)] * 10
         provider.fails = False
         await asyncio.sleep(5)
         assert len(provider.started) == 1
 
-    run_scenario(scenario, provider)
+    run_scenario(scenario, provider, start_failures=3, start_pause=timedelta(seconds=3))
 
 
 def test_an_executor_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
