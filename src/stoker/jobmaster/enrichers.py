@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from stoker.aio.scope import TaskScope
 from stoker.core.results import Failure, FailureRecord
 from stoker.jobmaster.failures import label_cause
 
@@ -49,12 +50,16 @@ class Enrichers:
 
     async def plugin_labels(self, record: FailureRecord) -> dict[str, str]:
         """Labels of the plug-ins that answer in time and keep to their declared keys."""
-        answers: dict[str, Mapping[str, str]] = {}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.timeout.total_seconds()):
-                for name, plugin in self.plugins.items():
-                    answers[name] = await _ask(name, plugin, record)
-        for name in self.plugins.keys() - answers.keys():
+        async with TaskScope("enrichers") as scope:
+            # All at once: a plug-in that hangs must not use up the time of those after it.
+            asked = {
+                name: scope.spawn(name, _ask(name, plugin, record))
+                for name, plugin in self.plugins.items()
+            }
+            if asked:
+                await asyncio.wait(asked.values(), timeout=self.timeout.total_seconds())
+            answers = {name: task.result() for name, task in asked.items() if task.done()}
+        for name in asked.keys() - answers.keys():
             log.warning("failure enricher %s did not answer in time", name)
         return merge_labels(answers, record.failure.labels)
 
@@ -92,13 +97,13 @@ def load_enrichers(names: Sequence[str], timeout: timedelta) -> Enrichers:
 
 
 async def _ask(name: str, plugin: FailureEnricher, record: FailureRecord) -> Mapping[str, str]:
-    answer = await _in_a_thread(lambda: _labels(name, plugin, record), name)
-    return {key: value for key, value in answer.items() if _is_allowed(name, plugin, key, value)}
+    return await _in_a_thread(lambda: _allowed_labels(name, plugin, record), name)
 
 
-def _labels(name: str, plugin: FailureEnricher, record: FailureRecord) -> Mapping[str, str]:
+def _allowed_labels(name: str, plugin: FailureEnricher, record: FailureRecord) -> Mapping[str, str]:
     try:
-        return dict(plugin.labels(record))
+        answer = dict(plugin.labels(record))
+        return {key: text for key, text in answer.items() if _is_allowed(name, plugin, key, text)}
     # Border to foreign code: the failure of the job is handled whatever a plug-in raises.
     except Exception as error:
         log.warning("failure enricher %s failed: %r", name, error)
