@@ -283,16 +283,11 @@ class JobMasterRunner:
         details = self._details_without_master(JobStatus.FAILED)
         self._status.set(JobStatus.FAILED)
         return JobEnd(
-            details=JobDetails(
-                job_id=details.job_id,
-                name=details.name,
-                job_type=details.job_type,
-                status=JobStatus.FAILED,
+            details=msgspec.structs.replace(
+                details,
                 timestamps={**details.timestamps, JobStatus.FAILED: now},
-                start=details.start,
                 end=now,
                 failures=(FailureRecord(failure=failure, at=now),),
-                plan=details.plan,
             ),
             failure=failure,
         )

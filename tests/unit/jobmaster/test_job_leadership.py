@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from stoker.aio.log_context import current_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import Fenced, InvalidInput, StokerError, Unavailable
+from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, ResourceId
 from stoker.core.states import JobStatus
 from stoker.gateways.job import JobToRun, RunningJob
@@ -58,7 +60,7 @@ class World:
             scope.spawn("election", self.election.run())
             yield
 
-    def job(self) -> "ClosedJob":
+    def job(self, graph: JobGraph | None = None) -> "ClosedJob":
         services = JobMasterServices(
             rpc=self.rpc,
             ids=self.ids,
@@ -66,7 +68,7 @@ class World:
             resource_manager=LeaderRetrieval(self.session, "resource_manager"),
             heartbeat=HEARTBEAT,
         )
-        to_run = JobToRun(graph=graph_with_sinks("out"), submitted_at=0)
+        to_run = JobToRun(graph=graph or graph_with_sinks("out"), submitted_at=0)
         return ClosedJob(
             running_job(to_run, services, election=self.election, storage=MemoryStorage())
         )
@@ -234,16 +236,18 @@ def test_a_job_whose_master_cannot_be_created_fails_with_the_reason(
         raise InvalidInput("no such thing")
 
     monkeypatch.setattr(run, "ExecutionGraph", refuse)
+    graph = msgspec.structs.replace(graph_with_sinks("out"), configuration={"a": "b"})
 
     async def scenario() -> None:
         world = World()
-        async with world.leading(), world.job() as job:
+        async with world.leading(), world.job(graph) as job:
             async with asyncio.timeout(10):
                 end = await job.wait_for_end()
             assert end.details.status is JobStatus.FAILED
             assert end.failure is not None
             assert end.failure.message == "no such thing"
             assert [record.failure for record in end.details.failures] == [end.failure]
+            assert end.details.configuration == {"a": "b"}
             assert await world.published() is None
 
     run_virtual(scenario)
