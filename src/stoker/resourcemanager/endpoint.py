@@ -253,9 +253,18 @@ class ResourceManager(Endpoint):
             known = self._executors[instance]
             log.info("releasing idle task executor %s", known.registration.resource_id)
             self._slots.drain(instance)
-            self.scope.spawn(
-                f"release {instance}", _best_effort(known.gateway.drain(self._token, 0.0))
-            )
+            self.scope.spawn(f"release {instance}", self._release(instance))
+
+    async def _release(self, instance: InstanceId) -> None:
+        """Repeat the request until it is answered: the slots here are lost to jobs already."""
+        while (known := self._executors.get(instance)) is not None:
+            try:
+                await known.gateway.drain(self._token, 0.0)
+            except StokerError as error:
+                log.info("%s is not released yet: %s", known.registration.resource_id, error)
+                await asyncio.sleep(self._services.options.check_interval.total_seconds())
+            else:
+                return
 
     def _on_provided_executor_ended(self, ended: EndedExecutor) -> None:
         """The provider notices the end of a process sooner than a heartbeat does."""

@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 from msgspec import structs
 
-from stoker.core.errors import NotFound, StartupFailed
+from stoker.core.errors import NotFound, StartupFailed, Unavailable
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import JobId, ResourceId, SessionId
 from stoker.core.values import FencingToken
 from stoker.gateways.resourcemanager import Registered, ResourceRequirements
 from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
-from unit.fake_parts import JOB, MASTER, FakeMaster
+from unit.fake_parts import JOB, MASTER, FakeExecutor, FakeMaster
 from unit.resourcemanager.test_endpoint import Harness, run_scenario
 
 OFFER = ExecutorOffer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=1_000))
@@ -201,6 +201,25 @@ def test_only_idle_executors_that_were_started_on_demand_are_released() -> None:
         assert harness.executor.drained == []
 
     run_scenario(other, FakeProvider())
+
+
+class ForgetfulExecutor(FakeExecutor):
+    """Loses the first request to drain."""
+
+    def drain(self, token: FencingToken, seconds: float | None) -> None:
+        super().drain(token, seconds)
+        if len(self.drained) == 1:
+            raise Unavailable("the request is lost")
+
+
+def test_a_lost_request_to_release_an_idle_executor_is_repeated() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.executor.__class__ = ForgetfulExecutor
+        await harness.gateway.register_task_executor(harness.registration(on_demand=True))
+        await asyncio.sleep(100)
+        assert harness.executor.drained == [0.0, 0.0]
+
+    run_scenario(scenario, FakeProvider())
 
 
 def test_an_executor_that_is_in_use_or_spare_is_not_released() -> None:
