@@ -270,6 +270,7 @@ class LiveJobs:
                     "the job master broke: %s: %s",
                     type(error).__name__,
                     error,
+                    exc_info=not isinstance(error, StokerError),
                 )
             finally:
                 job.set_running(None)
