@@ -64,7 +64,9 @@ async def clean_up(job_id: JobId, steps: Sequence[CleanupStep], retries: Retries
             names = ", ".join(step.name for step in remaining)
             log.warning(
                 "clean-up is left to the next leader (%s); see jobs/%s and blobs/%s in the storage",
-                *(names, job_id, job_id),
+                names,
+                job_id,
+                job_id,
             )
             return False
         await asyncio.sleep(retries.pauses.delay(failures - 1).total_seconds())

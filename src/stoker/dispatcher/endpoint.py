@@ -86,15 +86,15 @@ class Dispatcher(Endpoint):
     async def submit_job(self, graph: JobGraph) -> Submitted:
         validate(graph, max_bytes=self._services.options.max_graph_size)
         with self._shutdown.counting_submission():
-            return await self._admit(graph)
+            return await self._accept(graph)
 
-    async def _admit(self, graph: JobGraph) -> Submitted:
+    async def _accept(self, graph: JobGraph) -> Submitted:
         now = self._services.wall_clock()
         # The lock keeps the sweep from removing files of the job before its record exists.
         async with self._stores.locks(graph.job_id):
             outcome: PutOutcome | None = await self._stores.graphs.known(graph)
             if outcome is None:
-                # All checks come before the record: a refused submission leaves nothing behind.
+                # All checks come before the record, so that a refused submission leaves no record.
                 self._shutdown.check()
                 self._jobs.queues.check(graph)
                 await self.check_artifacts(graph)

@@ -70,11 +70,14 @@ class LiveJobIndex:
 
     @property
     def revision(self) -> int:
-        """Number of changes so far. Reading it brings the summaries up to date."""
+        """Number of changes so far."""
+        self._bring_up_to_date()
+        return self._log.revision
+
+    def _bring_up_to_date(self) -> None:
         outdated, self._outdated = self._outdated, {}
         for job_id in outdated:
             self._update(job_id)
-        return self._log.revision
 
     def _update(self, job_id: JobId) -> None:
         before, now = self._summaries.pop(job_id, None), self._summarize(job_id)
@@ -84,13 +87,12 @@ class LiveJobIndex:
             self._log.append(job_id)
 
     def summaries(self) -> list[JobSummary]:
-        """All summaries, as of the last time that the revision was read."""
+        self._bring_up_to_date()
         return list(self._summaries.values())
 
     def since(self, revision: int) -> Difference | None:
         """What has changed since the revision; None when that is too long ago."""
-        # Bring the summaries up to date.
-        _ = self.revision
+        self._bring_up_to_date()
         return self._log.difference(revision, self._summaries.get)
 
 

@@ -345,8 +345,8 @@ class LiveJobs:
             return
         try:
             await self._results.mark_clean(job_id)
+        except (Fenced, SessionExpired):
+            raise
         except StokerError as error:
-            if isinstance(error, Fenced | SessionExpired):
-                raise
             # The result stays dirty, so a later leader finishes the clean-up.
             log.warning("the result could not be marked clean: %s", error)

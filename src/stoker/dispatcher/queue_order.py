@@ -54,7 +54,7 @@ class QueueUsage:
     jobs: int = 0
     slots: int = 0
 
-    def with_job(self, job: QueuedJob, count: int = 1) -> "QueueUsage":
+    def with_job(self, job: QueuedJob, count: int) -> "QueueUsage":
         return QueueUsage(jobs=self.jobs + count, slots=self.slots + count * job.slots)
 
 
@@ -140,7 +140,7 @@ class _Line:
                 f"needs {_count(job.slots, 'slot')} and queue {self._name} has a limit of "
                 f"{self._limits.slots}; cancel it, or raise queues.slots for {self._name}"
             )
-        full = self._is_full(job)
+        full = self._why_full(job)
         if full is None and not self._blocked:
             return None
         reason = full or f"queue {self._name} serves the jobs before it first"
@@ -150,7 +150,7 @@ class _Line:
         self._blocked = True
         return reason
 
-    def _is_full(self, job: QueuedJob) -> str | None:
+    def _why_full(self, job: QueuedJob) -> str | None:
         limits = self._limits
         if limits.running_jobs is not None and self._running >= limits.running_jobs:
             jobs = _count(limits.running_jobs, "running job")

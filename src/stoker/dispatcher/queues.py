@@ -57,7 +57,7 @@ class Queues:
         self._turns: dict[JobId, asyncio.Event] = {}
         self._plan = AdmissionPlan(waiting={})
         self._is_outdated = False
-        """A job entered that cannot be admitted, so the plan lacks its wait reason."""
+        """A job entered without a new plan, so that wait reasons are missing or out of date."""
 
     def check(self, graph: JobGraph) -> None:
         """Refuse a job that its queue could never admit."""

@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 RECOVERY_BACKOFF = Backoff(initial=timedelta(seconds=0.2), maximum=timedelta(seconds=10))
 READS_BEFORE_QUARANTINE = 6
-"""After so many reads, a file that cannot be read no longer holds up the other jobs."""
+"""While no graph at all can be read, the storage may be away, and the leader reads again. After so
+many reads the jobs go to quarantine if the storage can at least list their files."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,7 +134,7 @@ async def _serve(
             )
             scope.spawn("orphans", sweep.run())
         elif state.unfinished_shutdown is None:
-            log.error("the storage belongs to another coordinator's records: it is not swept")
+            log.error("storage and coordinator belong to different clusters: nothing is swept")
         for job in jobs.quarantine.all():
             scope.spawn(
                 f"quarantine {job.job_id}", jobs.quarantine.retry_until_released(job.job_id)

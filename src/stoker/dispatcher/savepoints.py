@@ -58,7 +58,7 @@ class SavepointTriggers:
             raise InvalidInput("a job is either stopped or cancelled with a savepoint, not both")
         self._forget_old()
         task = self._jobs.scope.spawn(
-            f"savepoint {trigger_id}", self._outcome(job_id, trigger_id, request, cancel)
+            f"savepoint {trigger_id}", self._take(job_id, request, cancel)
         )
         self._operations[key] = _TriggeredSavepoint(request, task)
 
@@ -76,8 +76,8 @@ class SavepointTriggers:
     def has(self, job_id: JobId, trigger_id: str) -> bool:
         return (job_id, trigger_id) in self._operations
 
-    async def _outcome(
-        self, job_id: JobId, trigger_id: str, request: SavepointRequest, cancel: CancelJob
+    async def _take(
+        self, job_id: JobId, request: SavepointRequest, cancel: CancelJob
     ) -> SavepointStatus:
         try:
             job = self._jobs.get(job_id)

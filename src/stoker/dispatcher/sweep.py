@@ -144,20 +144,20 @@ class OrphanSweep:
             files |= await self._storage.modified(folder)
         known = await self._known_jobs()
         now = self._wall_clock() / 1000
-        doomed = find_orphans(files, known, now=now, max_age=self._options.orphans_max_age)
+        orphans = find_orphans(files, known, now=now, max_age=self._options.orphans_max_age)
         removed = 0
-        for job_id, paths in groupby(sorted(doomed, key=job_of), key=job_of):
+        for job_id, paths in groupby(sorted(orphans, key=job_of), key=job_of):
             async with self._stores.locks(job_id):
                 if await self._is_unchanged(known, job_id):
                     removed += await self._remove(job_id, {path: files[path] for path in paths})
         return removed
 
-    async def _remove(self, job_id: JobId, doomed: dict[str, float]) -> int:
+    async def _remove(self, job_id: JobId, orphans: dict[str, float]) -> int:
         """Spare files that were written again meanwhile: their submission may be under way."""
         times: dict[str, float] = {}
         for folder in FOLDERS:
             times |= await self._storage.modified(f"{folder}/{job_id}")
-        unchanged = [path for path, at in doomed.items() if times.get(path) == at]
+        unchanged = [path for path, at in orphans.items() if times.get(path) == at]
         # Proves that no later leader has begun; the storage could not refuse a stale removal.
         await self._stores.leadership.commit([])
         for path in unchanged:

@@ -24,7 +24,7 @@ def _every_job(_job_id: JobId) -> bool:
 
 
 class UndrivenJobs:
-    """Shared by all the terms in which the process leads during one session."""
+    """Shared by all leaderships of the dispatcher in this process, one after the other."""
 
     def __init__(self) -> None:
         self._leadership: Leadership | None = None
@@ -32,7 +32,7 @@ class UndrivenJobs:
 
     @contextmanager
     def enter(self, leadership: Leadership) -> Iterator[None]:
-        """Begin a term. No job master has started yet, so every job counts as undriven."""
+        """Begin a leadership. No job master has started yet, so every job counts as undriven."""
         self._leadership, self._is_undriven = leadership, _every_job
         try:
             yield

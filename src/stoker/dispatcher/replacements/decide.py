@@ -24,7 +24,7 @@ Hence the order:
 
 The phases, with the phase that follows a failure in brackets:
 
-    STOPPING [FAILED: the job continues] -> DIVIDING (rescale only) [RETURNING]
+    STOPPING [FAILED: the job is left alone] -> DIVIDING (rescale only) [RETURNING]
       -> STARTING [RETURNING] -> WATCHING [ENDING] -> DONE
     ENDING (cancel the new version) -> RETURNING (start the old one) [FAILED] -> ROLLED_BACK
 """
@@ -193,26 +193,28 @@ def decide(plan: Replacement, observed: Observation, fresh_order: str) -> Replac
             assert_never(plan.phase)
 
 
-def _to(plan: Replacement, phase: ReplacementPhase, **changes: str | None) -> AdvancePhase:
+def _advance_to(plan: Replacement, phase: ReplacementPhase, **changes: str | None) -> AdvancePhase:
     return AdvancePhase(msgspec.structs.replace(plan, phase=phase, **changes))
 
 
 def _stopping(plan: Replacement, observed: Observation, fresh_order: str) -> ReplacementStep:
     old = observed.old
     if old is None:
-        return _to(plan, ReplacementPhase.FAILED, reason=f"job {plan.job_id} no longer exists")
+        return _advance_to(
+            plan, ReplacementPhase.FAILED, reason=f"job {plan.job_id} no longer exists"
+        )
     is_ours = old.stopped_at == plan.stop_path
     if old.status is JobStatus.FINISHED and is_ours:
         is_rescale = plan.kind is ReplacementKind.RESCALE
         phase = ReplacementPhase.DIVIDING if is_rescale else ReplacementPhase.STARTING
-        return _to(plan, phase, savepoint=plan.stop_path)
+        return _advance_to(plan, phase, savepoint=plan.stop_path)
     if old.status.globally_terminal:
         reason = f"job {plan.job_id} ended as {old.status} before it was stopped with a savepoint"
-        return _to(plan, ReplacementPhase.FAILED, reason=reason)
+        return _advance_to(plan, ReplacementPhase.FAILED, reason=reason)
     if observed.stop is not None:
         if observed.stop.failure is not None:
             reason = f"the job continues unchanged: {observed.stop.failure}"
-            return _to(plan, ReplacementPhase.FAILED, reason=reason)
+            return _advance_to(plan, ReplacementPhase.FAILED, reason=reason)
         # The savepoint is under way, or exists and the job is about to end.
         return WaitForChange()
     if is_ours or (not old.runs and observed.in_phase_seconds < START_SECONDS):
@@ -220,26 +222,26 @@ def _stopping(plan: Replacement, observed: Observation, fresh_order: str) -> Rep
         return WaitForChange()
     if not old.runs:
         reason = f"the job was not stopped because it is not running{_because(old)}"
-        return _to(plan, ReplacementPhase.FAILED, reason=reason)
+        return _advance_to(plan, ReplacementPhase.FAILED, reason=reason)
     if plan.order != fresh_order:
         # The stop that an earlier leader requested has come to nothing.
-        return _to(plan, ReplacementPhase.STOPPING, order=fresh_order)
+        return _advance_to(plan, ReplacementPhase.STOPPING, order=fresh_order)
     return StopOldVersion()
 
 
 def _dividing(plan: Replacement, observed: Observation) -> ReplacementStep:
     if observed.refusal is not None:
-        return _to(plan, ReplacementPhase.RETURNING, reason=observed.refusal)
+        return _advance_to(plan, ReplacementPhase.RETURNING, reason=observed.refusal)
     if observed.repartitioned is not None:
-        return _to(plan, ReplacementPhase.STARTING, origin=observed.repartitioned)
+        return _advance_to(plan, ReplacementPhase.STARTING, origin=observed.repartitioned)
     return Repartition()
 
 
 def _starting(plan: Replacement, observed: Observation) -> ReplacementStep:
     if observed.new is not None:
-        return _to(plan, ReplacementPhase.WATCHING)
+        return _advance_to(plan, ReplacementPhase.WATCHING)
     if observed.refusal is not None:
-        return _to(plan, ReplacementPhase.RETURNING, reason=observed.refusal, origin=None)
+        return _advance_to(plan, ReplacementPhase.RETURNING, reason=observed.refusal, origin=None)
     return SubmitNewVersion()
 
 
@@ -247,45 +249,45 @@ def _watching(plan: Replacement, observed: Observation) -> ReplacementStep:
     new = observed.new
     if new is None:
         reason = f"the new version, job {plan.new_id}, no longer exists"
-        return _to(plan, ReplacementPhase.FAILED, reason=reason)
+        return _advance_to(plan, ReplacementPhase.FAILED, reason=reason)
     if new.status is JobStatus.FINISHED:
-        return _to(plan, ReplacementPhase.DONE)
+        return _advance_to(plan, ReplacementPhase.DONE)
     if new.status in (JobStatus.CANCELLING, JobStatus.CANCELED):
         # A user cancelled the job, so the old version must not come back.
-        return _to(plan, ReplacementPhase.DONE, reason="the new version was cancelled")
+        return _advance_to(plan, ReplacementPhase.DONE, reason="the new version was cancelled")
     if new.first_failure is not None or new.status.globally_terminal:
         reason = new.first_failure or f"the new version ended as {new.status}"
-        return _to(plan, ReplacementPhase.ENDING, reason=reason)
+        return _advance_to(plan, ReplacementPhase.ENDING, reason=reason)
     if observed.steady_seconds is not None:
         steady = observed.steady_seconds >= plan.window_seconds
-        return _to(plan, ReplacementPhase.DONE) if steady else WaitForChange()
+        return _advance_to(plan, ReplacementPhase.DONE) if steady else WaitForChange()
     if observed.in_phase_seconds >= START_SECONDS:
         reason = f"the new version is not running after {START_SECONDS:g} s{_because(new)}"
-        return _to(plan, ReplacementPhase.ENDING, reason=reason)
+        return _advance_to(plan, ReplacementPhase.ENDING, reason=reason)
     return WaitForChange()
 
 
 def _ending(plan: Replacement, observed: Observation) -> ReplacementStep:
     new = observed.new
     if new is None:
-        return _to(plan, ReplacementPhase.RETURNING, origin=None)
+        return _advance_to(plan, ReplacementPhase.RETURNING, origin=None)
     if new.status is JobStatus.FINISHED:
-        return _to(plan, ReplacementPhase.DONE)
+        return _advance_to(plan, ReplacementPhase.DONE)
     if new.status.globally_terminal:
         # The old version continues after the last commit of the new one: no row is written twice.
-        return _to(plan, ReplacementPhase.RETURNING, origin=new.retained)
+        return _advance_to(plan, ReplacementPhase.RETURNING, origin=new.retained)
     return WaitForChange() if new.status is JobStatus.CANCELLING else CancelNewVersion()
 
 
 def _returning(plan: Replacement, observed: Observation) -> ReplacementStep:
     if observed.restored is not None:
-        return _to(plan, ReplacementPhase.ROLLED_BACK)
+        return _advance_to(plan, ReplacementPhase.ROLLED_BACK)
     if observed.refusal is not None:
         reason = (
             f"{plan.reason}; and the old version cannot be started again: {observed.refusal}; its "
             f"savepoint is {plan.origin or plan.savepoint}"
         )
-        return _to(plan, ReplacementPhase.FAILED, reason=reason)
+        return _advance_to(plan, ReplacementPhase.FAILED, reason=reason)
     return SubmitOldVersion()
 
 

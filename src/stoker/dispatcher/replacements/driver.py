@@ -204,7 +204,10 @@ class ReplacementDriver:
         if following.phase is not before.phase:
             log.info(
                 "replacement of job %s (%s): %s %s",
-                *(following.job_id, following.kind, following.phase, following.reason),
+                following.job_id,
+                following.kind,
+                following.phase,
+                following.reason,
             )
             self._phase_since = asyncio.get_running_loop().time()
             self._refusal = None

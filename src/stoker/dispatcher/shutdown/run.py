@@ -163,20 +163,20 @@ class ClusterShutdown:
 
     async def _wait_for_change(self, changes: int, seconds: float) -> None:
         submissions = self._submissions.value
-        news: set[asyncio.Task[Any]] = {
+        waits: set[asyncio.Task[Any]] = {
             asyncio.ensure_future(self._jobs.changes.wait_for_change(changes)),
             asyncio.ensure_future(self._submissions.wait_for_change(submissions)),
         }
         try:
             await asyncio.wait(
-                news | self._triggers.running_tasks(),
+                waits | self._triggers.running_tasks(),
                 timeout=max(0.0, min(seconds, POLL_SECONDS)),
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
-            for each in news:
-                each.cancel()
-            await asyncio.gather(*news, return_exceptions=True)
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
 
 async def shutdown_to_complete(
