@@ -206,8 +206,11 @@ class ExecutionGraph:
         outcome = attempt.failed_outcome(self.job_id, failure, now)
         return self._ended(attempt, outcome, now) + self._advance(now)
 
-    def deployment_refused(self, attempt_id: AttemptId, now: Millis) -> list[Command]:
-        """The slot no longer exists, so nothing ran; the region waits for another slot."""
+    def slot_withdrawn(self, attempt_id: AttemptId, now: Millis) -> list[Command]:
+        """The task executor took the slot back: before the attempt began, or to drain.
+
+        The region waits for another slot, and the restart strategy is not asked.
+        """
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal or attempt.slot is None:
             return []

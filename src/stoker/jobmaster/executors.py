@@ -24,6 +24,8 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.rpc.service import RpcService
 from stoker.security.binding import is_loopback
 
+log = logging.getLogger(__name__)
+
 MAX_CONNECTIONS = 1000
 
 
@@ -81,8 +83,6 @@ def wait_before_replacing(
     over = acknowledged_at + (lease.duration + lease.margin).total_seconds()
     return timedelta(seconds=max(0.0, over - now))
 
-
-log = logging.getLogger(__name__)
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 

@@ -31,12 +31,12 @@ def plan_failover(
     producer = _producer_of_damaged_result(runs, failed, failure)
     restart = producer or failed
     follow = (failed,) if producer is not None else ()
-    concerned = list(runs) if full else runs.readers_of(restart.region.id)
+    affected = list(runs) if full else runs.readers_of(restart.region.id)
     return FailoverPlan(
         restart=restart,
         follow=follow,
         cancel=tuple(
-            run for run in concerned if run.current.is_deployed and run not in (restart, failed)
+            run for run in affected if run.current.is_deployed and run not in (restart, failed)
         ),
     )
 

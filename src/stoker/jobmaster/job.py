@@ -244,7 +244,7 @@ class JobDriver:
         if outcome is not None:
             self.ended(outcome)
         else:
-            self.act(self.graph.deployment_refused(deployment.attempt, self.now))
+            self.act(self.graph.slot_withdrawn(deployment.attempt, self.now))
 
     def _wants_to_deploy(self, attempt_id: AttemptId, executor: ConnectedExecutor) -> bool:
         attempt = self.graph.attempt(attempt_id)
@@ -297,7 +297,7 @@ class JobDriver:
         if outcome is not None:
             self.ended(outcome)
             return
-        interrupted = await self.decided.interrupted(region, failure)
+        interrupted = await self.decided.was_interrupted(region, failure)
         if not is_gone():
             return
         failure = self.services.enrichers.label_now(failure)
@@ -318,7 +318,7 @@ class JobDriver:
         self.checkpoints.batches_committed(outcome.region, outcome.progress.recent_batches)
         if outcome.failure is not None and outcome.failure.labels.get("cause") == MOVED:
             # The task executor is draining. That is neither a failure nor a restart of the job.
-            self.act(self.graph.deployment_refused(outcome.attempt, self.now))
+            self.act(self.graph.slot_withdrawn(outcome.attempt, self.now))
         elif may_be_excused(self.graph.graph, outcome.region, outcome.failure):
             self._apply_after_output_check(outcome)
         else:
@@ -346,7 +346,7 @@ class JobDriver:
 
     async def _check_output_and_apply(self, outcome: AttemptOutcome) -> None:
         try:
-            interrupted = await self.decided.interrupted(outcome.region, outcome.failure)
+            interrupted = await self.decided.was_interrupted(outcome.region, outcome.failure)
         finally:
             self._checking_output.discard(outcome.attempt)
         failure = self._with_cause_label(outcome).failure

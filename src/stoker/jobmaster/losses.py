@@ -93,13 +93,13 @@ def on_executor_silent(job: JobDriver, instance: InstanceId, liveness: Liveness)
 
 async def resolve_missing(job: JobDriver, instance: InstanceId, missing: set[AttemptId]) -> None:
     """Resolve attempts that their task executor, which is alive, does not have."""
-    settling = missing - job.resolving
-    job.resolving |= settling
+    unresolved = missing - job.resolving
+    job.resolving |= unresolved
     try:
-        for attempt in sorted(settling):
+        for attempt in sorted(unresolved):
             await _resolve_missing_attempt(job, instance, attempt)
     finally:
-        job.resolving -= settling
+        job.resolving -= unresolved
 
 
 async def _resolve_missing_attempt(

@@ -77,7 +77,6 @@ class JobMasterOptions:
         "Time without failure after which the wait starts over.",
         timedelta(hours=1),
     )
-
     attempts_before_reset_backoff: int | None = option(
         "restart-strategy.exponential-delay.attempts-before-reset-backoff",
         "Restarts within one run of growing waits before the job fails; unset means no limit.",

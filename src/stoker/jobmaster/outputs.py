@@ -26,8 +26,10 @@ _DEATHS = frozenset({"RunnerDied", "SparkServerDied", "TaskExecutorLost", "Attem
 
 
 def may_be_excused(graph: JobGraph, region: RegionId, failure: Failure | None) -> bool:
-    if failure is None or _is_collateral(failure):
-        return failure is not None
+    if failure is None:
+        return False
+    if _is_collateral(failure):
+        return True
     end = graph.vertex(region)
     died = failure.error in _DEATHS
     return died and isinstance(end, Sink) and isinstance(end.write, FormatWrite)
@@ -42,7 +44,7 @@ class DecidedOutputs:
         self._graph = graph
         self._store = PublicationStore.of_job(storage, graph.job_id)
 
-    async def interrupted(self, region: RegionId, failure: Failure | None) -> bool:
+    async def was_interrupted(self, region: RegionId, failure: Failure | None) -> bool:
         """Whether an attempt that died with this failure may be retried without counting it."""
         if failure is None or not may_be_excused(self._graph, region, failure):
             return False

@@ -161,9 +161,7 @@ class JobMasterRunner:
             async with job.scope, master.beats, self._services.rpc.running(master) as address:
                 self._job = job
                 job.notify_change = self._notify_change
-                self._savepoints = JobSavepoints(
-                    job, self._storage, job.checkpoints, self._services.savepoints
-                )
+                self._savepoints = JobSavepoints(job, self._storage)
                 # Before the address is published; otherwise this master would cancel the attempts
                 # of task executors as unknown.
                 job.act(job.graph.start(previous, cancel_wanted=self._cancel_wanted, now=job.now))
@@ -244,7 +242,7 @@ class JobMasterRunner:
             ),
             outcome=outcome,
             interrupted=outcome is not None
-            and await self._decided.interrupted(record.region, outcome.failure),
+            and await self._decided.was_interrupted(record.region, outcome.failure),
         )
 
     async def _load_failures(self, records: list[AttemptRecord]) -> list[FailureRecord]:

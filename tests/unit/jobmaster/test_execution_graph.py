@@ -352,7 +352,7 @@ def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> Non
 
 def test_a_slot_that_no_longer_exists_is_replaced_without_failing_the_job() -> None:
     job, [deploy] = started(graph_with_sinks("out"))
-    assert job.deployment_refused(deploy.attempt, 6) == []
+    assert job.slot_withdrawn(deploy.attempt, 6) == []
     assert (job.status, len(job.failures), job.slots_held) == (JobStatus.RUNNING, 0, 0)
     _, [again] = job.slots_offered([slot(9)], 7)
     assert isinstance(again, Deploy)
@@ -362,7 +362,7 @@ def test_a_slot_that_no_longer_exists_is_replaced_without_failing_the_job() -> N
 def test_a_refused_deployment_ends_a_job_that_is_being_cancelled() -> None:
     job, [deploy] = started(graph_with_sinks("out"))
     job.cancel(6)
-    job.deployment_refused(deploy.attempt, 7)
+    job.slot_withdrawn(deploy.attempt, 7)
     assert job.status is JobStatus.CANCELED
 
 

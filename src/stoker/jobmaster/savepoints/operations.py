@@ -23,7 +23,6 @@ from stoker.core.errors import (
 from stoker.core.graph import JobGraph
 from stoker.core.ids import BlobKey, RegionId
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.jobmaster.checkpoints import CheckpointHistory
 from stoker.jobmaster.job import JobDriver
 from stoker.jobmaster.savepoints.records import (
     SavepointsRecord,
@@ -32,7 +31,7 @@ from stoker.jobmaster.savepoints.records import (
     record_stop,
 )
 from stoker.jobmaster.savepoints.stopping import Streams, run_in_job_scope, streaming_regions
-from stoker.savepoints.locations import SavepointServices, locate
+from stoker.savepoints.locations import locate
 from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.contract import Storage
 
@@ -43,17 +42,11 @@ STOPPED = "stopped"
 
 
 class JobSavepoints:
-    def __init__(
-        self,
-        job: JobDriver,
-        storage: Storage,
-        history: CheckpointHistory,
-        services: SavepointServices,
-    ) -> None:
+    def __init__(self, job: JobDriver, storage: Storage) -> None:
         self._job = job
         self._storage = storage
-        self._history = history
-        self._services = services
+        self._history = job.checkpoints
+        self._services = job.services.savepoints
         self._stopping = False
         self._resumed = asyncio.Event()
         """Set when no stream is suspended any more by the order of a previous master."""

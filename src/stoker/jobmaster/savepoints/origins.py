@@ -43,7 +43,7 @@ async def restore_origin(
     if graph.restore is None:
         return None
 
-    async def once() -> RestoreRecord:
+    async def read_or_restore() -> RestoreRecord:
         known = await read_restore_record(storage, graph.job_id)
         if known is not None:
             return known
@@ -54,7 +54,7 @@ async def restore_origin(
         return await restore(location, manifest, storage, graph.job_id, regions=regions, now=now)
 
     record = await retry(
-        once, on=(StorageUnavailable,), backoff=STORAGE_BACKOFF, attempts=STORAGE_TRIES
+        read_or_restore, on=(StorageUnavailable,), backoff=STORAGE_BACKOFF, attempts=STORAGE_TRIES
     )
     return RestoredFrom(
         path=record.path,
