@@ -26,14 +26,24 @@ LEFT_BEHIND = "left-behind"
 """Directory for the logs of attempts that a previous instance of this task executor left."""
 
 
+def attempt_directory(work_dir: Path, attempt: AttemptId) -> Path:
+    """Directory of an attempt until it has ended."""
+    return work_dir / "attempts" / attempt
+
+
+def archived_logs(log_dir: Path, job_id: JobId, attempt: AttemptId) -> Path:
+    """Directory of the logs of an attempt after it has ended."""
+    return log_dir / "attempts" / job_id / attempt
+
+
 class AttemptFiles:
     def __init__(self, work_dir: Path, log_dir: Path, off_loop: OffLoop) -> None:
-        self._root = work_dir / "attempts"
-        self._logs = log_dir / "attempts"
+        self._work_dir = work_dir
+        self._log_dir = log_dir
         self._off_loop = off_loop
 
     def make_directory(self, attempt: AttemptId) -> Path:
-        directory = self._root / attempt
+        directory = attempt_directory(self._work_dir, attempt)
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
@@ -42,12 +52,9 @@ class AttemptFiles:
 
         Returns whether there are any logs.
         """
-        kept = self.logs_of(job_id, attempt)
-        return await self._off_loop(_archive, self._root / attempt, kept)
-
-    def logs_of(self, job_id: JobId, attempt: AttemptId) -> Path:
-        """Directory of the logs after the attempt has ended."""
-        return self._logs / job_id / attempt
+        directory = attempt_directory(self._work_dir, attempt)
+        kept = archived_logs(self._log_dir, job_id, attempt)
+        return await self._off_loop(_archive, directory, kept)
 
     async def archive_leftovers(self) -> None:
         """Archive the attempts of a previous instance that died before it did so."""
@@ -62,19 +69,21 @@ class AttemptFiles:
             log.warning("old logs could not be removed: %s", error)
 
     def _remove_old_logs(self, since: float) -> None:
-        for kept in self._logs.glob("*/*"):
+        logs = self._log_dir / "attempts"
+        for kept in logs.glob("*/*"):
             if not any(_is_newer(path, since) for path in (kept, *kept.glob("*.log"))):
                 shutil.rmtree(kept, ignore_errors=True)
-        for job in self._logs.glob("*"):
+        for job in logs.glob("*"):
             # A new directory stays: another attempt may be about to move its logs there.
             if not _is_newer(job, since):
                 with suppress(OSError):
                     job.rmdir()
 
     def _archive_all(self) -> None:
-        if self._root.is_dir():
-            for directory in self._root.iterdir():
-                _archive(directory, self._logs / LEFT_BEHIND / directory.name)
+        attempts = self._work_dir / "attempts"
+        if attempts.is_dir():
+            for directory in attempts.iterdir():
+                _archive(directory, self._log_dir / "attempts" / LEFT_BEHIND / directory.name)
 
 
 def _is_newer(path: Path, since: float) -> bool:
@@ -128,9 +137,10 @@ class AttemptLogs:
         return await self._off_loop(self._read, job_id, attempt, stream, offset)
 
     def _read(self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int) -> LogPiece:
-        running = self._work_dir / "attempts" / attempt
+        running = attempt_directory(self._work_dir, attempt)
+        archived = archived_logs(self._log_dir, job_id, attempt)
         is_running = running.is_dir()
-        for place in (running, self._kept_directory(job_id, attempt)):
+        for place in (running, archived):
             try:
                 with (place / f"{stream}.log").open("rb") as file:
                     file.seek(offset)
@@ -138,7 +148,7 @@ class AttemptLogs:
             except FileNotFoundError:
                 continue
             return LogPiece(data=data, complete=not is_running and len(data) < LARGEST_PIECE)
-        if is_running or self._kept_directory(job_id, attempt).is_dir():
+        if is_running or archived.is_dir():
             return LogPiece(complete=not is_running)
         raise NotFound(f"no log of attempt {attempt} is here", attempt=attempt)
 
@@ -147,9 +157,9 @@ class AttemptLogs:
 
         A failed copy is logged and not repeated.
         """
-        kept = self._kept_directory(job_id, attempt)
+        archived = archived_logs(self._log_dir, job_id, attempt)
         for stream in LogStream:
-            path = kept / f"{stream}.log"
+            path = archived / f"{stream}.log"
             number = 0
             while data := await self._off_loop(_read_chunk, path, number):
                 try:
@@ -160,9 +170,6 @@ class AttemptLogs:
                     )
                     return
                 number += 1
-
-    def _kept_directory(self, job_id: JobId, attempt: AttemptId) -> Path:
-        return self._log_dir / "attempts" / job_id / attempt
 
 
 def _read_chunk(path: Path, number: int) -> bytes:

@@ -117,7 +117,7 @@ class TaskExecutor(Endpoint):
             self._link_to(job_id)
 
     async def run_checks(self) -> None:
-        """Each second, free slots that no job master took and cancel attempts without a lease."""
+        """Each second, free overdue slots, advance a drain, and cancel attempts out of lease."""
         while True:
             await asyncio.sleep(1.0)
             self._holdings.free_overdue()

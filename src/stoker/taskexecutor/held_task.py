@@ -38,7 +38,7 @@ class HeldTask:
     """Set when nothing runs any more; the outcome may not be on record yet."""
     outcome: AttemptOutcome | None = None
     """None until it is on record; from then on it may be reported and the slot is free."""
-    recording: "asyncio.Task[AttemptOutcome] | None" = None
+    recording: "asyncio.Task[None] | None" = None
     """Records the outcome of a finished task while the engine still cleans up after it."""
     recorded: asyncio.Event = field(default_factory=asyncio.Event)
     """Set together with `outcome`."""
@@ -72,7 +72,7 @@ class HeldTask:
             outcome=self.outcome,
         )
 
-    def ended(
+    def make_outcome(
         self, state: ExecutionState, at: Millis, failure: Failure | None = None
     ) -> AttemptOutcome:
         return AttemptOutcome(

@@ -89,7 +89,11 @@ class JobLink:
         self._changes.set(self._changes.value + 1)
 
     def check(self, token: FencingToken) -> None:
-        """Refuse the command of a replaced master; a token of a higher epoch is adopted."""
+        """Refuse the command of a replaced master.
+
+        A token of a higher epoch is adopted. Within one epoch a new token is adopted only if the
+        coordinator names it, because two tokens of the same epoch have no order of their own.
+        """
         if self.token is None or token.epoch > self.token.epoch or token == self.token:
             self.token = token
             return

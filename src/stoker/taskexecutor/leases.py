@@ -60,7 +60,7 @@ class LeaseKeeper:
 
     async def _renew_without_job_master(self) -> None:
         asked_at = asyncio.get_running_loop().time()
-        if await self.is_leaderless():
+        if await self._is_leaderless():
             log.info("no master leads; leases are renewed")
             self.renew(asked_at, None)
         elif await self._failsafe():
@@ -93,7 +93,7 @@ class LeaseKeeper:
             log.info("%s did not answer which jobs are undriven: %s", address, error)
             return ()
 
-    async def is_leaderless(self) -> bool:
+    async def _is_leaderless(self) -> bool:
         """Whether the coordinator, read up to date, shows that the last leader has no successor.
 
         A leader creates the election key and raises the epoch in one transaction. Without a key,

@@ -22,6 +22,8 @@ from stoker.core.values import decode_json
 from stoker.gateways.resourcemanager import SlotReport, SlotStatus
 from stoker.osproc.atomic_file import write_atomically
 
+log = logging.getLogger(__name__)
+
 
 class SlotUse(Enum):
     RESERVED = "reserved"
@@ -136,9 +138,6 @@ class SlotTable:
                 for index in range(self.size)
             )
         )
-
-
-log = logging.getLogger(__name__)
 
 
 class SavedSlot(msgspec.Struct, frozen=True, kw_only=True):

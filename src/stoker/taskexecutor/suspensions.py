@@ -5,16 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stoker.core.errors import NotFound
-from stoker.core.ids import AttemptId
 from stoker.engine.streams.control import Decision, StreamControl, SuspendOrder
 from stoker.gateways.taskexecutor import Suspension
+from stoker.taskexecutor.attempt_files import attempt_directory
 from stoker.taskexecutor.held_task import HeldTask
 
 _OVER = "the attempt is not here, or is over"
-
-
-def attempt_directory(work_dir: Path, attempt: AttemptId) -> Path:
-    return work_dir / "attempts" / attempt
 
 
 class Suspensions:

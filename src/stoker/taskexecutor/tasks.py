@@ -119,22 +119,21 @@ class TaskRuns:
             recording = self._record_and_report(decided, held)
             held.recording = self._scope.spawn(f"record {held.attempt}", recording)
 
-    async def _record_and_report(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+    async def _record_and_report(self, outcome: AttemptOutcome, held: HeldTask) -> None:
         await self._write_outcome(outcome)
         held.progress = outcome.progress
         held.outcome = outcome
         held.recorded.set()
         log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
         self._on_change(held)
-        return outcome
 
     async def _outcome(self, held: HeldTask) -> AttemptOutcome:
         if held.deployment.stopped:
-            return held.ended(ExecutionState.FINISHED, self._services.wall_clock())
+            return held.make_outcome(ExecutionState.FINISHED, self._services.wall_clock())
         try:
             held.running = await self._launch_or_cancel(held)
             if held.running is None:
-                return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
+                return held.make_outcome(ExecutionState.CANCELED, self._services.wall_clock())
             # The lease may have been renewed while the launch was waiting for the engine.
             held.running.renew_lease(held.lease_until)
             failpoint("task.after-launch")
@@ -148,7 +147,7 @@ class TaskRuns:
                 message=str(error),
                 retriable=not isinstance(error, StokerError) or error.status >= 500,
             )
-            return held.ended(ExecutionState.FAILED, self._services.wall_clock(), failure)
+            return held.make_outcome(ExecutionState.FAILED, self._services.wall_clock(), failure)
 
     async def _launch_or_cancel(self, held: HeldTask) -> RunningTask | None:
         """Launch the task; None if it was cancelled first, as fetching may take minutes."""
@@ -209,7 +208,7 @@ class TaskRuns:
 
         return listen
 
-    async def _write_outcome(self, outcome: AttemptOutcome) -> AttemptOutcome:
+    async def _write_outcome(self, outcome: AttemptOutcome) -> None:
         """Write the outcome, which is created once and never changed; retry until it succeeds."""
         while True:
             try:
@@ -218,7 +217,7 @@ class TaskRuns:
                 log.warning("outcome of %s not on record yet: %s", outcome.attempt, error)
                 await asyncio.sleep(RECORD_RETRY_SECONDS)
             else:
-                return outcome
+                return
 
 
 async def _cancel(attempt: AttemptId, running: RunningTask) -> None:

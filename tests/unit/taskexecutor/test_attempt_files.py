@@ -13,7 +13,7 @@ from stoker.core.ids import AttemptId
 from stoker.gateways.attempt_logs import LARGEST_PIECE, LogStream
 from stoker.ha.keys import LOG_CHUNK_BYTES, log_chunk
 from stoker.storage.memory import MemoryStorage
-from stoker.taskexecutor.attempt_files import LEFT_BEHIND, AttemptFiles, AttemptLogs
+from stoker.taskexecutor.attempt_files import LEFT_BEHIND, AttemptFiles, AttemptLogs, archived_logs
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.testing.virtual_time import virtual_wall_clock
 from unit.fake_parts import JOB
@@ -52,8 +52,8 @@ def test_attempts_of_a_previous_instance_are_archived(tmp_path: Path) -> None:
 def test_logs_that_were_not_written_for_long_are_removed(tmp_path: Path) -> None:
     files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
     kept = tmp_path / "log" / "attempts"
-    old = _archive(files, "a", at=100.0)
-    young = _archive(files, "b", at=300.0)
+    old = _archive(files, tmp_path / "log", "a", at=100.0)
+    young = _archive(files, tmp_path / "log", "b", at=300.0)
     _set_time(kept / JOB, 100.0)
     asyncio.run(files.remove_old_logs(since=200.0))
     assert not (kept / JOB / old).exists()
@@ -77,12 +77,12 @@ def test_logs_that_cannot_be_removed_are_left_in_place(tmp_path: Path) -> None:
     asyncio.run(files.remove_old_logs(since=1))
 
 
-def _archive(files: AttemptFiles, letter: str, at: float) -> AttemptId:
+def _archive(files: AttemptFiles, log_dir: Path, letter: str, at: float) -> AttemptId:
     attempt = AttemptId(letter * 32)
     log = files.make_directory(attempt) / "stdout.log"
     log.write_text("said")
     asyncio.run(files.archive(JOB, attempt))
-    kept = files.logs_of(JOB, attempt)
+    kept = archived_logs(log_dir, JOB, attempt)
     for path in (kept / log.name, kept):
         _set_time(path, at)
     return attempt

@@ -32,7 +32,7 @@ def held(*, streaming: bool = False, ended: bool = False) -> HeldTask:
         100.0,
     )
     if ended:
-        task.outcome = task.ended(ExecutionState.FINISHED, 1)
+        task.outcome = task.make_outcome(ExecutionState.FINISHED, 1)
     return task
 
 
