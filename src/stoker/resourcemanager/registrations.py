@@ -75,6 +75,8 @@ def idle_executors(
 
 @dataclass
 class JobLeaders:
+    """The registered master of each job, or since when a job has none."""
+
     timeout: timedelta
     _leaders: dict[JobId, FencingToken] = field(default_factory=dict)
     _leaderless_since: dict[JobId, float] = field(default_factory=dict)

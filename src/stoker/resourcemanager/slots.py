@@ -117,15 +117,13 @@ class SlotManager:
         self._executors[instance].draining |= draining
         self.report(instance, report)
 
-    def unregister(self, instance: InstanceId) -> frozenset[JobId]:
-        """Remove a task executor; returns the jobs that had slots there."""
+    def unregister(self, instance: InstanceId) -> None:
+        """Remove a task executor; its jobs lack the slots that they had there."""
         executor = self._executors.pop(instance, None)
         slots = executor.slots if executor else []
         for slot in slots:
             self._return_credit(slot.job_id)
-        jobs = frozenset(slot.job_id for slot in slots if slot.job_id is not None)
-        self._update_waiting(jobs)
-        return jobs
+        self._update_waiting({slot.job_id for slot in slots})
 
     def drain(self, instance: InstanceId) -> None:
         """Assign no more slots of this task executor; its jobs continue."""
