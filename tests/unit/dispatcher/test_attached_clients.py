@@ -1,10 +1,15 @@
 """Attached jobs are cancelled when their clients are gone, and only then."""
 
+import asyncio
+from collections.abc import Mapping
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.core.errors import Unavailable
 from stoker.core.ids import JobId
-from stoker.dispatcher.attached_clients import AttachedClients
+from stoker.dispatcher.attached_clients import AttachedClients, cancel_abandoned_jobs
+from stoker.testing.virtual_time import run_virtual
 
 JOB = JobId("a" * 32)
 
@@ -47,3 +52,30 @@ def test_a_client_that_reports_in_time_never_loses_its_job(
             clients.heartbeat(JOB, now + 10)
             last = now
         assert (clients.overdue({JOB: 10.0}, now) == [JOB]) == (now - last >= 10)
+
+
+class AttachedJob:
+    """One attached job, whose first cancellation fails."""
+
+    def __init__(self) -> None:
+        self.cancels_at: list[float] = []
+
+    def attached_jobs(self) -> Mapping[JobId, float]:
+        return {JOB: 10.0} if len(self.cancels_at) < 2 else {}
+
+    async def cancel_job(self, job_id: JobId) -> None:
+        self.cancels_at.append(asyncio.get_running_loop().time())
+        if len(self.cancels_at) == 1:
+            raise Unavailable("not now")
+
+
+def test_an_abandoned_job_is_cancelled_and_a_failed_cancellation_is_repeated() -> None:
+    async def scenario() -> list[float]:
+        job = AttachedJob()
+        checks = asyncio.create_task(cancel_abandoned_jobs(AttachedClients(), job))
+        await asyncio.sleep(60)
+        checks.cancel()
+        await asyncio.wait([checks])
+        return job.cancels_at
+
+    assert run_virtual(scenario) == [10.0, 11.0]

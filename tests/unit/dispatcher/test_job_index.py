@@ -1,13 +1,13 @@
-"""The index of live jobs, and the differences that it reports."""
+"""The indexes of live and ended jobs, and the differences that they report."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
-from stoker.core.results import JobSummary
+from stoker.core.results import JobResult, JobSummary
 from stoker.core.states import JobStatus
-from stoker.dispatcher.job_index import MAX_CHANGES, LiveJobIndex
+from stoker.dispatcher.job_index import MAX_CHANGES, EndedJobs, LiveJobIndex
 
 
 def summary(job_id: str, status: JobStatus) -> JobSummary:
@@ -65,3 +65,26 @@ def test_changes_that_are_too_old_are_not_reported() -> None:
     assert index.since(-1) is None
     assert index.since(1) is not None
     assert index.since(index.revision + 1) is None, "the revision is of another leader"
+
+
+def test_ended_jobs_report_what_was_added_and_removed_since_a_revision() -> None:
+    def result(job_id: str) -> JobResult:
+        return JobResult(
+            job_id=JobId(job_id),
+            name=job_id,
+            job_type=JobType.BATCH,
+            status=JobStatus.FINISHED,
+            start=0,
+            end=1,
+        )
+
+    ended = EndedJobs([result("a")])
+    revision = ended.revision
+    assert ended.since(revision) == ([], [])
+    ended.add(result("b"))
+    ended.remove([JobId("a"), JobId("unknown")])
+    since = ended.since(revision)
+    assert since is not None
+    added, removed = since
+    assert ([job.job_id for job in added], removed) == (["b"], ["a"])
+    assert ended.since(ended.revision) == ([], [])

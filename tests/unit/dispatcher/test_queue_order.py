@@ -152,9 +152,9 @@ def test_until_all_jobs_have_run_no_limit_is_exceeded_and_the_order_is_kept(
             running = [job for job in world.values() if job.queue == name and job.is_admitted]
             assert limit.running_jobs is None or len(running) <= limit.running_jobs
             assert limit.slots is None or sum(job.slots for job in running) <= limit.slots
-        is_admitted = sorted(job.job_id for job in world.values() if job.is_admitted)
-        if is_admitted:
-            del world[random.choice(is_admitted)]
+        admitted = sorted(job.job_id for job in world.values() if job.is_admitted)
+        if admitted:
+            del world[random.choice(admitted)]
     assert set(world) == hopeless
     for line in order.values():
         places = [(-job.priority, job.submitted_at, job.job_id) for job in line]

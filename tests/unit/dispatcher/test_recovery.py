@@ -79,6 +79,16 @@ def test_a_job_that_cannot_be_loaded_does_not_keep_others_from_running() -> None
     assert [each.job_id for each in recovery.broken] == [job_id(1)]
 
 
+def test_a_cancelled_job_that_cannot_be_loaded_keeps_its_cancellation() -> None:
+    recovery = decide_recovery([broken(1), broken(2)], [], {job_id(2), job_id(3)})
+    assert recovery.broken_and_cancelled == {job_id(2)}
+
+
+def test_a_job_that_has_started_attempts_does_not_queue_again() -> None:
+    recovery = decide_recovery([stored(1), stored(2)], [], set(), admitted={job_id(2)})
+    assert [job.was_admitted for job in recovery.run] == [False, True]
+
+
 @given(
     st.sets(st.integers(0, 9)),
     st.sets(st.integers(0, 9)),
@@ -98,4 +108,7 @@ def test_every_record_is_accounted_for_and_no_ended_job_runs(
     quarantined = {each.job_id for each in recovery.broken}
     assert run == {job_id(n) for n in readable - set(ended)}
     assert quarantined == {job_id(n) for n in unreadable - readable - set(ended)}
+    assert {each.job_id for each in recovery.ended} == {
+        job_id(n) for n, kind in ended.items() if kind != "unreadable"
+    }
     assert set(recovery.clean_up) == {job_id(n) for n, kind in ended.items() if kind == "dirty"}

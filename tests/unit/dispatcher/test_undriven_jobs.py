@@ -11,7 +11,7 @@ from stoker.testing.virtual_time import run_virtual
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 
 
-def test_a_leader_vouches_for_all_jobs_until_job_masters_start_and_for_none_later() -> None:
+def test_a_leader_vouches_for_all_jobs_until_job_masters_start_and_then_for_undriven_ones() -> None:
     async def scenario() -> None:
         coordination = MemoryCoordination(session_timeout=4)
         session = coordination.session()

@@ -49,7 +49,7 @@ def test_a_history_of_size_zero_keeps_only_the_latest_entries():
     assert shown.latest_completed is not None
 
 
-TOLD = st.lists(
+REPORTS = st.lists(
     st.one_of(st.tuples(st.sampled_from([A, B]), st.integers(0, 50)), st.just(None)), max_size=60
 )
 """Batches of two queries, in any order and repeated; None is a savepoint."""
@@ -74,7 +74,7 @@ def report_all(history: CheckpointHistory, reports: list[tuple[RegionId, int] | 
     return ids
 
 
-@given(TOLD)
+@given(REPORTS)
 def test_ids_of_checkpoints_and_savepoints_grow_and_the_history_is_bounded(
     reports: list[tuple[RegionId, int] | None],
 ):
@@ -85,7 +85,7 @@ def test_ids_of_checkpoints_and_savepoints_grow_and_the_history_is_bounded(
     assert len(history.view().history) <= 5
 
 
-@given(TOLD, st.integers(0, 9))
+@given(REPORTS, st.integers(0, 9))
 def test_ids_under_a_new_leader_exceed_all_earlier_ids_once_all_queries_have_reported(
     reports: list[tuple[RegionId, int] | None], further: int
 ):

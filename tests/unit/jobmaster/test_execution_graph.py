@@ -231,7 +231,7 @@ class _World:
         self.job = job
         self.running: dict[AttemptId, Deploy] = {}
         self.restarts: list[RestartAfter] = []
-        self.is_finished: set[RegionId] = set()
+        self.finished: set[RegionId] = set()
         self.cancelled = False
         self.slots = 0
 
@@ -239,7 +239,7 @@ class _World:
         for command in commands:
             match command:
                 case Deploy():
-                    assert command.region not in self.is_finished, "a finished region ran again"
+                    assert command.region not in self.finished, "a finished region ran again"
                     busy = {other.slot.allocation for other in self.running.values()}
                     regions = {other.region for other in self.running.values()}
                     assert command.slot.allocation not in busy, "a slot has two owners"
@@ -271,7 +271,6 @@ class _World:
                     del self.running[each.attempt]
                 self.record(executor_lost(self.job, deploy.slot.instance, now))
             case 6 if number == 5 and not self.job.status.terminal:
-                self.cancelled = self.job.status is not JobStatus.FAILING
                 self.record(self.job.cancel(now))
                 self.cancelled = True
             case 7 if deploy:
@@ -285,7 +284,7 @@ class _World:
     def lose_result(self, deploy: Deploy, now: int) -> None:
         """The attempt finds its input damaged, the only reason to run a finished region again."""
         if RegionId("numbers") in self.job.runs[deploy.region].region.reads:
-            self.is_finished.discard(RegionId("numbers"))
+            self.finished.discard(RegionId("numbers"))
         damaged = Failure(error="ResultDamaged", message="x", labels={DAMAGED_RESULT: "numbers"})
         self.end(deploy, ExecutionState.FAILED, damaged, now)
 
@@ -293,7 +292,7 @@ class _World:
         del self.running[deploy.attempt]
         run = self.job.runs[deploy.region]
         if state is ExecutionState.FINISHED and run.current.state is not ExecutionState.CANCELING:
-            self.is_finished.add(deploy.region)
+            self.finished.add(deploy.region)
         self.record(self.job.attempt_ended(ended(deploy, state, failure), now)[1])
 
     def check(self) -> None:
@@ -350,7 +349,7 @@ def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> Non
     assert job.restart_due(restart.region, restart.attempt, 66) == []
 
 
-def test_a_slot_that_no_longer_exists_is_replaced_without_failing_the_job() -> None:
+def test_a_withdrawn_slot_is_replaced_without_a_failure() -> None:
     job, [deploy] = started(graph_with_sinks("out"))
     assert job.slot_withdrawn(deploy.attempt, 6) == []
     assert (job.status, len(job.failures), job.slots_held) == (JobStatus.RUNNING, 0, 0)
@@ -359,7 +358,7 @@ def test_a_slot_that_no_longer_exists_is_replaced_without_failing_the_job() -> N
     assert (again.attempt != deploy.attempt, again.number) == (True, 1)
 
 
-def test_a_refused_deployment_ends_a_job_that_is_being_cancelled() -> None:
+def test_a_withdrawn_slot_ends_the_attempt_of_a_job_that_is_being_cancelled() -> None:
     job, [deploy] = started(graph_with_sinks("out"))
     job.cancel(6)
     job.slot_withdrawn(deploy.attempt, 7)

@@ -277,7 +277,7 @@ def test_every_replacement_ends_with_one_running_version_or_names_its_savepoint(
         if number in deaths:
             scenario.replace_leader()
     assert at.phase.over, at
-    live = [job for job, is_seen in scenario.jobs.items() if not is_seen.status.globally_terminal]
+    live = [job for job, seen in scenario.jobs.items() if not seen.status.globally_terminal]
     if at.phase is ReplacementPhase.FAILED and at.savepoint is not None:
         assert live == []
         assert at.savepoint in at.reason
