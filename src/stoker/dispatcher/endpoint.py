@@ -224,7 +224,11 @@ class Dispatcher(Endpoint):
             # The job ended meanwhile, and its record is gone.
             self._check_cancelled(job_id)
             return
-        job.cancel()
+        # The job may have gone to quarantine meanwhile, or have come back from there.
+        if (live := self._jobs.get(job_id)) is not None:
+            live.cancel()
+        else:
+            await self._jobs.quarantine.cancel(job_id)
 
     def _check_cancelled(self, job_id: JobId) -> None:
         status = self.job_status(job_id)

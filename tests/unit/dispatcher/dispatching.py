@@ -76,6 +76,9 @@ class FakeJob:
     async def wait_for_end(self) -> JobEnd:
         return await asyncio.shield(self._end)
 
+    def break_with(self, error: Exception) -> None:
+        self._end.set_exception(error)
+
     def finish(self, status: JobStatus = JobStatus.FINISHED) -> None:
         self._status.set(status)
         self._on_change()

@@ -7,6 +7,7 @@ import pytest
 from builders import all_is_quiet, virtual
 from stoker.core.errors import (
     CoordinatorUnavailable,
+    CorruptContent,
     DuplicateJob,
     JobAlreadyEnded,
     StokerError,
@@ -17,6 +18,7 @@ from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.ha import keys
 from stoker.ha.record import decode_record
+from stoker.ha.stores.cancellations import CancellationStore
 from stoker.ha.stores.job_results import JobResultStore, ResultRecord
 from stoker.testing.leadership import seize_leadership
 from unit.dispatcher.dispatching import World, new_world
@@ -378,6 +380,37 @@ async def test_a_cancellation_before_the_job_master_exists_outlives_the_leader()
         await all_is_quiet()
         assert second.jobs.last.to_run.cancel_wanted
         assert await (await world.dispatcher()).job_status(job_id) is JobStatus.RUNNING
+
+
+@virtual
+async def test_a_job_that_goes_to_quarantine_while_it_is_cancelled_is_cancelled_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An acknowledged cancellation counts, wherever the job is by then."""
+    record = CancellationStore.cancel
+    asked, damaged = asyncio.Event(), asyncio.Event()
+
+    async def record_slowly(self: CancellationStore, job_id: JobId, *, at: int) -> None:
+        asked.set()
+        await damaged.wait()
+        await record(self, job_id, at=at)
+
+    monkeypatch.setattr(CancellationStore, "cancel", record_slowly)
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        dispatcher = await world.dispatcher()
+        cancelling = asyncio.ensure_future(dispatcher.cancel_job(job_id))
+        await asked.wait()
+        master.jobs.last.break_with(CorruptContent("a record is damaged"))
+        # On virtual time, and before the job is loaded again for the first time.
+        await all_is_quiet(0.5)
+        assert len(await dispatcher.quarantined()) == 1
+        damaged.set()
+        await cancelling
+        [quarantined] = await dispatcher.quarantined()
+        assert quarantined.cancel_wanted
 
 
 @virtual
