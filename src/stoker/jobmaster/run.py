@@ -41,7 +41,7 @@ from stoker.jobmaster.options import FailoverStrategy, JobMasterOptions
 from stoker.jobmaster.outputs import DecidedOutputs
 from stoker.jobmaster.resource_manager_link import deregister, fail_when_starved, keep_registered
 from stoker.jobmaster.savepoints.operations import JobSavepoints
-from stoker.jobmaster.savepoints.origins import restore_origin, retain_checkpoint
+from stoker.jobmaster.savepoints.origins import recorded_origin, restore_origin, retain_checkpoint
 from stoker.jobmaster.savepoints.records import (
     SavepointsRecord,
     StopRecord,
@@ -146,8 +146,11 @@ class JobMasterRunner:
         bind_log_fields(component="jobmaster", job=self._to_run.graph.job_id)
         attempts = AttemptStore(leadership)
         records = await attempts.of_job(self._to_run.graph.job_id)
+        # An error here must not fail the job: the clean-up of a failed job would delete the
+        # checkpoints that it has made since its start.
+        origin = await self._recorded_origin()
         try:
-            origin = await self._restore_origin()
+            origin = origin or await self._restore_origin()
             job = self._new_driver(leadership, attempts)
         except StokerError as error:
             self._end.set_result(self._end_of_failed_start(error))
@@ -183,6 +186,11 @@ class JobMasterRunner:
                 self._job = None
                 self._status.set(self.status)
                 self._notify_change()
+
+    async def _recorded_origin(self) -> RestoredFrom | None:
+        if self._cancel_wanted:
+            return None
+        return await recorded_origin(self._to_run.graph, self._storage)
 
     async def _restore_origin(self) -> RestoredFrom | None:
         if self._cancel_wanted:

@@ -5,11 +5,16 @@ import dataclasses
 import random
 from datetime import timedelta
 
+import msgspec
+import pytest
+
+from stoker.core.errors import CorruptContent, StorageUnavailable
+from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, RegionId, ResourceId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.job import JobToRun
-from stoker.ha.memory import MemoryCoordination
+from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
 from stoker.ha.publication import LeaderPublication
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
@@ -17,6 +22,7 @@ from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.job import JobMasterServices
 from stoker.jobmaster.run import JobMasterRunner
 from stoker.rpc.memory import MemoryNetwork
+from stoker.savepoints.restore import restore_record_path
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
@@ -34,25 +40,31 @@ RECORD = AttemptRecord(
 )
 
 
+def runner_of(
+    graph: JobGraph, session: MemoryCoordinator, ids: Ids, storage: MemoryStorage
+) -> JobMasterRunner:
+    return JobMasterRunner(
+        JobToRun(graph=graph, submitted_at=0),
+        JobMasterServices(
+            rpc=MemoryNetwork().service("master"),
+            ids=ids,
+            wall_clock=virtual_wall_clock(),
+            resource_manager=LeaderRetrieval(session, "resource_manager"),
+            heartbeat=HeartbeatOptions(
+                interval=timedelta(seconds=2), timeout=timedelta(seconds=10)
+            ),
+        ),
+        storage=storage,
+    )
+
+
 def test_a_master_knows_its_previous_attempts_before_its_address_is_published() -> None:
     """The attempts of a task executor that registers at once must not count as unknown."""
 
     async def scenario() -> None:
         ids = Ids(random.Random(1))
         session = MemoryCoordination().session()
-        runner = JobMasterRunner(
-            JobToRun(graph=graph_with_sinks("out"), submitted_at=0),
-            JobMasterServices(
-                rpc=MemoryNetwork().service("master"),
-                ids=ids,
-                wall_clock=virtual_wall_clock(),
-                resource_manager=LeaderRetrieval(session, "resource_manager"),
-                heartbeat=HeartbeatOptions(
-                    interval=timedelta(seconds=2), timeout=timedelta(seconds=10)
-                ),
-            ),
-            storage=MemoryStorage(),
-        )
+        runner = runner_of(graph_with_sinks("out"), session, ids, MemoryStorage())
         seen: list[JobDetails] = []
         published = asyncio.Event()
 
@@ -74,5 +86,35 @@ def test_a_master_knows_its_previous_attempts_before_its_address_is_published() 
         assert details.status is JobStatus.RECONCILING
         [region] = details.regions
         assert (region.current.attempt, region.current.number) == (RECORD.attempt, RECORD.number)
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize(
+    ("is_away", "error"), [(False, CorruptContent), (True, StorageUnavailable)]
+)
+def test_an_unreadable_record_of_the_start_from_a_savepoint_does_not_fail_the_job(
+    is_away: bool, error: type[Exception]
+) -> None:
+    """The clean-up of a failed job would delete the checkpoints that it has made since.
+
+    For these errors the dispatcher puts the job into quarantine or starts another job master.
+    """
+
+    async def scenario() -> None:
+        ids = Ids(random.Random(1))
+        session = MemoryCoordination().session()
+        storage = MemoryStorage()
+        await storage.write(restore_record_path(JOB), b'{"path": "\xff')
+        if is_away:
+            storage.go_away()
+        graph = msgspec.structs.replace(
+            graph_with_sinks("out", streaming=True), restore=Restore(path="/saved/savepoint-1")
+        )
+        runner = runner_of(graph, session, ids, storage)
+        leadership = await seize_leadership(session, component="job", ids=ids)
+        with pytest.raises(error):
+            await runner.lead(leadership)
+        assert runner.status is JobStatus.INITIALIZING
 
     run_virtual(scenario)

@@ -36,6 +36,14 @@ STORAGE_BACKOFF = Backoff(initial=timedelta(seconds=0.5), maximum=timedelta(seco
 STORAGE_TRIES = 6
 
 
+async def recorded_origin(graph: JobGraph, storage: Storage) -> RestoredFrom | None:
+    """The origin that was restored under an earlier job master; None if there is none."""
+    if graph.restore is None:
+        return None
+    record = await read_restore_record(storage, graph.job_id)
+    return None if record is None else _origin_in(record)
+
+
 async def restore_origin(
     graph: JobGraph, storage: Storage, services: SavepointServices, now: Millis
 ) -> RestoredFrom | None:
@@ -56,6 +64,10 @@ async def restore_origin(
     record = await retry(
         read_or_restore, on=(StorageUnavailable,), backoff=STORAGE_BACKOFF, attempts=STORAGE_TRIES
     )
+    return _origin_in(record)
+
+
+def _origin_in(record: RestoreRecord) -> RestoredFrom:
     return RestoredFrom(
         path=record.path,
         at=record.at,
