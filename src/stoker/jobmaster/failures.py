@@ -1,4 +1,10 @@
-"""Failures of a job: their cause, their history and the regions that must restart. Pure."""
+"""Failures of a job: their cause, their history and the regions that must restart. Pure.
+
+A region reads the result of another region only when it is complete, so a failed region normally
+restarts alone. If a finished result turns out to be damaged, the region that made it runs again
+first: its running readers are cancelled, and its unfinished readers wait for the new result. The
+failover strategy `full` restarts every region that has not finished.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,8 @@
 """The slots of a job and the regions that get them. Pure.
 
-Slots that no region needs go back to their task executors, because other jobs may wait for them.
+Streaming regions start together or not at all, because a part of them would hold slots and never
+end. Batch regions start one by one, in topological order, so that one slot is enough. Slots that no
+region needs go back to their task executors at once, because other jobs may wait for them.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -48,7 +50,7 @@ class Scheduler:
         self._pool.drop_executor(instance)
 
     def schedule(self, now: Millis) -> list[Command]:
-        """Deploy regions in topological order, so that a batch job needs only one slot."""
+        """Deploy the regions that can run now and have a slot."""
         for run in self._runs.schedulable():
             run.current.move(ExecutionState.SCHEDULED, now)
         commands: list[Command] = []

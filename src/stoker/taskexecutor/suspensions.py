@@ -1,4 +1,8 @@
-"""Streams that are suspended at a batch boundary for a savepoint, then finished or resumed."""
+"""Streams that are suspended at a batch boundary for a savepoint, then finished or resumed.
+
+A stream runs in a process of its own. Orders and answers are files in the directory of its attempt
+(`engine/streams/control.py`), so this module has no state and every command may be repeated.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
