@@ -72,7 +72,11 @@ def merge_labels(
     for name, answer in answers.items():
         clashes = answer.keys() & (labels.keys() | present.keys())
         if clashes:
-            log.warning("failure enricher %s: labels %s exist already", name, sorted(clashes))
+            log.warning(
+                "failure enricher %s: its labels are dropped, because labels %s exist already",
+                name,
+                sorted(clashes),
+            )
             continue
         labels.update(answer)
     return labels
@@ -113,7 +117,7 @@ def _allowed_labels(name: str, plugin: FailureEnricher, record: FailureRecord) -
 def _is_allowed(name: str, plugin: FailureEnricher, key: str, value: object) -> bool:
     allowed = key in plugin.keys and isinstance(value, str)
     if not allowed:
-        log.warning("failure enricher %s gave the label %s, which it did not declare", name, key)
+        log.warning("failure enricher %s: label %s is not declared, or is no text", name, key)
     return allowed
 
 
