@@ -93,7 +93,7 @@ class JobHoldings:
         tasks = self.all_tasks()
         for task in tasks:
             # The job is not at fault: the task starts again elsewhere, whatever its restart policy.
-            task.is_moving = task.cancel_reason is None
+            task.is_moving = task.is_moving or task.cancel_reason is None
             self.runs.cancel(task, reason)
         await asyncio.gather(*(task.over.wait() for task in tasks))
 

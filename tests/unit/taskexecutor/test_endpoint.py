@@ -11,7 +11,7 @@ from stoker.core.failpoints import armed
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.states import ExecutionState
 from stoker.gateways.resourcemanager import Declined
-from stoker.gateways.taskexecutor import SlotRequest
+from stoker.gateways.taskexecutor import MOVED, SlotRequest
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.testing.virtual_time import run_virtual
 from unit.fake_parts import JOB
@@ -348,6 +348,28 @@ def test_tasks_have_ended_when_the_task_executor_has_stopped(tmp_path: Path) -> 
 
     harness = run_scenario(tmp_path, scenario)
     assert harness.history.attempts[0].ended is not None
+
+
+def test_a_task_that_a_drain_moves_still_moves_when_the_task_executor_is_stopped(
+    tmp_path: Path,
+) -> None:
+    """The end of the task must not count as a failure of its job."""
+
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running():
+            await harness.request_slot()
+            task = deployment(seconds=500)
+            slow = {**task.graph.configuration, "fake.cancel-seconds": "5"}
+            graph = structs.replace(task.graph, configuration=slow)
+            await harness.submit(structs.replace(task, graph=graph))
+            await asyncio.sleep(1)
+            await harness.executor.drain(harness.token, 0)
+
+    harness = run_scenario(tmp_path, scenario)
+    outcome = run_virtual(lambda: OutcomeStore(harness.storage).read(JOB, RegionId("out"), ATTEMPT))
+    assert outcome is not None
+    assert outcome.failure is not None
+    assert outcome.failure.labels == {"cause": MOVED}
 
 
 def test_outcomes_are_recorded_when_the_task_executor_has_stopped(tmp_path: Path) -> None:
