@@ -157,19 +157,24 @@ class AttemptLogs:
 
         A failed copy is logged and not repeated.
         """
-        archived = archived_logs(self._log_dir, job_id, attempt)
         for stream in LogStream:
-            path = archived / f"{stream}.log"
-            number = 0
-            while data := await self._off_loop(_read_chunk, path, number):
-                try:
-                    await self._storage.write(log_chunk(job_id, attempt, stream, number), data)
-                except StorageUnavailable as error:
-                    log.warning(
-                        "a log of attempt %s could not be copied to the storage: %s", attempt, error
-                    )
-                    return
-                number += 1
+            try:
+                await self._copy_to_storage(job_id, attempt, stream)
+            # User code may have made its log unreadable, which must harm no other task.
+            except (StorageUnavailable, OSError) as error:
+                log.warning(
+                    "the %s of attempt %s could not be copied to the storage: %s",
+                    stream,
+                    attempt,
+                    error,
+                )
+
+    async def _copy_to_storage(self, job_id: JobId, attempt: AttemptId, stream: LogStream) -> None:
+        path = archived_logs(self._log_dir, job_id, attempt) / f"{stream}.log"
+        number = 0
+        while data := await self._off_loop(_read_chunk, path, number):
+            await self._storage.write(log_chunk(job_id, attempt, stream, number), data)
+            number += 1
 
 
 def _read_chunk(path: Path, number: int) -> bytes:

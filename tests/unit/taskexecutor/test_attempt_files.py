@@ -168,6 +168,16 @@ async def test_a_failed_copy_of_a_log_fails_no_task(tmp_path: Path) -> None:
     assert (await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0)).data == b"hello"
 
 
+async def test_a_log_that_its_task_made_unreadable_fails_no_task(
+    tmp_path: Path, logs: AttemptLogs, storage: MemoryStorage
+) -> None:
+    """User code may do anything to the files of its attempt."""
+    directory = ended(tmp_path, stderr=b"hello")
+    (directory / "stdout.log").mkdir()
+    await logs.copy_to_storage(JOB, ATTEMPT)
+    assert await storage.read(log_chunk(JOB, ATTEMPT, "stderr", 0)) == b"hello"
+
+
 HOUR = timedelta(hours=1)
 
 
