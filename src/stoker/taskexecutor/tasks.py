@@ -120,7 +120,7 @@ class TaskRuns:
             held.recording = self._scope.spawn(f"record {held.attempt}", recording)
 
     async def _record_and_report(self, outcome: AttemptOutcome, held: HeldTask) -> None:
-        await self._write_outcome(outcome)
+        outcome = await self._write_outcome(outcome)
         held.progress = outcome.progress
         held.outcome = outcome
         held.recorded.set()
@@ -208,16 +208,14 @@ class TaskRuns:
 
         return listen
 
-    async def _write_outcome(self, outcome: AttemptOutcome) -> None:
-        """Write the outcome, which is created once and never changed; retry until it succeeds."""
+    async def _write_outcome(self, outcome: AttemptOutcome) -> AttemptOutcome:
+        """Try until the outcome is on record; returns the outcome on record, the first written."""
         while True:
             try:
-                await self._services.outcomes.write(outcome)
+                return await self._services.outcomes.write(outcome)
             except Unavailable as error:
                 log.warning("outcome of %s not on record yet: %s", outcome.attempt, error)
                 await asyncio.sleep(RECORD_RETRY_SECONDS)
-            else:
-                return
 
 
 async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
