@@ -95,7 +95,7 @@ class Pipeline:
         self._wheels = paths_of(wheels, "wheels")
         self._files = paths_of(files, "files")
         self._vertices: dict[str, VertexDraft] = {}
-        self._undecorated: list[str] = []
+        self._undecorated: dict[object, str] = {}
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r})"
@@ -360,7 +360,7 @@ class Pipeline:
                     "it has neither a format nor a function",
                     "give format=, or put it as a decorator above a function",
                 )
-                for kind in self._undecorated
+                for kind in self._undecorated.values()
             ),
         )
 
@@ -393,10 +393,16 @@ class Pipeline:
         if what is not None:
             return add(what)  # type: ignore[arg-type]
         # If no function follows, `draft` reports the decorator as a fault.
-        self._undecorated.append(kind)
+        call = object()
+        self._undecorated[call] = kind
 
         def decorate(function: F) -> F:
-            self._undecorated.remove(kind)
+            if self._undecorated.pop(call, None) is None:
+                raise refuse(
+                    kind,
+                    "one decorator is used for two functions",
+                    "write a decorator of its own above each function",
+                )
             return add(function)
 
         return decorate

@@ -210,6 +210,22 @@ def test_a_query_that_reads_no_vertex_gets_a_suggestion(refusal: Refusal) -> Non
     assert "transform 't': unknown input 'rawe' (did you mean 'raw'?)" in refusal(p.build)
 
 
+def test_a_decorator_belongs_to_one_function(refusal: Refusal) -> None:
+    p = small()
+    decorate, forgotten = p.sink("raw"), p.sink("raw")
+
+    @decorate
+    def first(df: Any) -> None: ...
+
+    def second(df: Any) -> None: ...
+
+    expected = "sink of 'raw': one decorator is used for two functions"
+    assert expected in refusal(lambda: decorate(second))
+    assert "it has neither a format nor a function" in refusal(p.build)
+    forgotten(second)
+    p.build()
+
+
 def test_a_decorator_without_a_function_is_a_fault(refusal: Refusal) -> None:
     p = small()
     p.sink("raw", name="forgotten")
