@@ -147,17 +147,20 @@ class TokenFile:
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Token, ...]]:
-        """Lock the file, so that processes change it one at a time."""
+        """Lock the file, so that processes change it one at a time.
+
+        Raises InvalidInput when the file cannot be locked, or not be written in the body.
+        """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield self.tokens
+            finally:
+                os.close(lock)
         except OSError as error:
             raise InvalidInput(f"{self._path} cannot be written: {error.strerror}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield self.tokens
-        finally:
-            os.close(lock)
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
         content = msgspec.json.format(msgspec.json.encode(_File(tokens=tokens)))

@@ -1,5 +1,6 @@
 """Stored tokens, and how a token is recognized."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
+from stoker.security import tokens
 from stoker.security.tokens import Role, Token, TokenFile, find, hash_of, text_of
 
 
@@ -44,8 +46,7 @@ def test_other_texts_are_not_accepted_as_tokens(text: str) -> None:
 
 
 def test_the_secret_of_one_token_does_not_fit_another_id() -> None:
-    tokens = (token("a", "one"), token("b", "two"))
-    assert find(tokens, text_of("a", "two")) is None
+    assert find((token("a", "one"), token("b", "two")), text_of("a", "two")) is None
 
 
 def test_only_the_owner_can_read_the_file(file: TokenFile, tmp_path: Path) -> None:
@@ -90,6 +91,23 @@ def test_an_incomplete_write_is_ignored(file: TokenFile, tmp_path: Path) -> None
     file.add(token("a", "secret"))
     assert [each.name for each in file.tokens] == ["a"]
     assert not os.path.exists(tmp_path / ".tokens.json.new")
+
+
+@pytest.mark.parametrize("change", ["add", "revoke"])
+def test_a_change_that_cannot_be_written_is_refused_and_has_no_effect(
+    file: TokenFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    file.add(token("a", "secret"))
+
+    def fail(*args: object, **keywords: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tokens, "write_atomically", fail)
+    with pytest.raises(
+        InvalidInput, match=r"tokens\.json cannot be written: No space left on device"
+    ):
+        file.add(token("b", "other")) if change == "add" else file.revoke("a")
+    assert [each.name for each in TokenFile(tmp_path / "tokens.json").tokens] == ["a"]
 
 
 def test_a_token_expires_at_its_time() -> None:
