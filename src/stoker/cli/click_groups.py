@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stoker.core.faults import closest, suggestion
+from stoker.core.faults import closest, did_you_mean
 
 
 class LazyGroup(click.Group):
@@ -34,7 +34,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._lazy and not args[0].startswith("-"):
-            hint = suggestion(args[0], self._lazy, f"see {ctx.command_path} --help")
+            hint = did_you_mean(args[0], self._lazy, f"see {ctx.command_path} --help")
             raise click.UsageError(f"there is no command '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -71,7 +71,7 @@ class JobGroup(click.Group):
             return args
         if meant:
             raise click.UsageError(
-                f"there is no command '{args[0]}'; did you mean {meant}? For a job of that name "
+                f"there is no command '{args[0]}'; did you mean '{meant}'? For a job of that name "
                 f"write: {ctx.command_path} {_TRIGGER} {args[0]}",
                 ctx,
             )

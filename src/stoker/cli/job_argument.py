@@ -8,7 +8,7 @@ import click
 from stoker.cli.options.invocation import invocation_being_typed
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound, StokerError
-from stoker.core.faults import suggestion
+from stoker.core.faults import did_you_mean
 from stoker.core.ids import JobId, is_hex_id
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def choose_job(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
 
 
 def _hint(jobs: "Sequence[JobOverview]", wanted: str) -> str:
-    return suggestion(wanted, {job.name for job in jobs}, "stoker list --all shows the jobs")
+    return did_you_mean(wanted, {job.name for job in jobs}, "stoker list --all shows the jobs")
 
 
 def job_argument(command: Callable[..., Any]) -> Callable[..., Any]:

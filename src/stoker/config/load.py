@@ -19,7 +19,7 @@ from stoker.config.sources import (
 from stoker.config.tree import OptionTree
 from stoker.config.values import allowed, parse
 from stoker.core.errors import InvalidOption
-from stoker.core.faults import suggestion
+from stoker.core.faults import did_you_mean
 from stoker.core.secrets import MASK, is_secret
 
 SPARK_PREFIX = "spark."
@@ -89,7 +89,7 @@ def _spark_text(setting: Setting) -> str:
 def _typed(tree: OptionTree, setting: Setting) -> Any:
     option = tree.by_key.get(setting.key)
     if option is None:
-        hint = suggestion(setting.key, tree.by_key, "see the list of options")
+        hint = did_you_mean(setting.key, tree.by_key, "see the list of options")
         raise InvalidOption(
             f"{setting.place}: there is no option {setting.key}; {hint}", key=setting.key
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.core.errors import InvalidOption
-from stoker.core.faults import suggestion
+from stoker.core.faults import did_you_mean
 from stoker.core.options import read_pair
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def settings_in_environment(environment: Mapping[str, str], tree: "OptionTree") 
 
 
 def _unknown_variable(variable: str, tree: "OptionTree") -> str:
-    hint = suggestion(variable, tree.by_variable, "unset it, or see the list of options")
+    hint = did_you_mean(variable, tree.by_variable, "unset it, or see the list of options")
     return f"environment variable {variable} names no option; {hint}"
 
 

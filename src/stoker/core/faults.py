@@ -24,16 +24,12 @@ def closest(word: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
     return by_folded[found[0]] if found else None
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
-    """`did you mean …?` with the likeliest known word; `otherwise` when none is near."""
-    near = closest(word, known)
-    return f"did you mean {near}?" if near else otherwise
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A remedy: the likeliest known word, or all of them when none is near."""
+def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """A remedy: the likeliest known word. When none is near: `otherwise`, or all known words."""
     candidates = list(known)
     near = closest(word, candidates)
     if near is not None:
         return f"did you mean '{near}'?"
+    if otherwise is not None:
+        return otherwise
     return f"known are: {', '.join(sorted(candidates))}" if candidates else "there are none"

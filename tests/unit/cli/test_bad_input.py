@@ -130,12 +130,12 @@ def test_a_missing_artifact_is_named(stoker, job) -> None:
 
 def test_an_unknown_option_is_refused_with_a_suggestion(stoker) -> None:
     result = stoker("list", "-D", "rest.retry.dely=1 s")
-    refused(result, "there is no option rest.retry.dely; did you mean rest.retry.delay?", code=2)
+    refused(result, "there is no option rest.retry.dely; did you mean 'rest.retry.delay'?", code=2)
 
 
 def test_an_unknown_variable_is_refused_with_a_suggestion(stoker, monkeypatch) -> None:
     monkeypatch.setenv("STOKER_REST_RETRY_DELAI", "1 s")
-    refused(stoker("list"), "did you mean STOKER_REST_RETRY_DELAY?", code=2)
+    refused(stoker("list"), "did you mean 'STOKER_REST_RETRY_DELAY'?", code=2)
 
 
 def test_a_missing_configuration_file_is_named(stoker) -> None:

@@ -61,7 +61,7 @@ def test_an_ambiguous_name_is_refused_with_the_running_jobs() -> None:
 
 
 def test_a_mistyped_name_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(NotFound, match=r"did you mean nightly\?"):
+    with pytest.raises(NotFound, match=r"did you mean 'nightly'\?"):
         choose_job(JOBS, "nihgtly")
     with pytest.raises(NotFound, match="stoker list --all"):
         choose_job(JOBS, "")

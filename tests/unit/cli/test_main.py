@@ -67,7 +67,7 @@ def test_without_a_command_the_help_is_printed(stoker) -> None:
 def test_a_mistyped_command_is_refused_with_a_suggestion(stoker) -> None:
     result = stoker("lits")
     assert result.exit_code == 2
-    assert "there is no command 'lits'; did you mean list?" in result.stderr
+    assert "there is no command 'lits'; did you mean 'list'?" in result.stderr
 
 
 def test_a_mistyped_flag_is_refused_with_a_suggestion(stoker) -> None:

@@ -154,7 +154,10 @@ def test_spark_settings_are_passed_through_unchanged(loaded: Loader) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("house.door: 3", r"stoker\.yml:1: there is no option house\.door; did you mean house\.do"),
+        (
+            "house.door: 3",
+            r"stoker\.yml:1: there is no option house\.door; did you mean 'house\.do",
+        ),
         ("\nhouse:\n  dors: 1", r"stoker\.yml:3: there is no option house\.dors; did you mean"),
         ("zebra: 1", r"stoker\.yml:1: there is no option zebra; see the list"),
         (
@@ -190,7 +193,7 @@ def test_all_faults_are_reported_at_once(loaded: Loader) -> None:
 
 
 def test_an_unknown_variable_with_our_prefix_is_an_error(loaded: Loader) -> None:
-    with pytest.raises(InvalidOption, match="did you mean STOKER_HOUSE_DOORS"):
+    with pytest.raises(InvalidOption, match="did you mean 'STOKER_HOUSE_DOORS'"):
         loaded(environment={"STOKER_HOUSE_DOOR": "1"})
     loaded(environment={"STOKER_MASTER": "http://x", "STOKER_FAILPOINT": "x", "OTHER": "1"})
 

@@ -129,8 +129,8 @@ def test_flink_options_name_a_script_and_its_files(stoker: Stoker, tmp_path: Pat
         (("run", "-p", "day=1", "x.py"), "write --param day=1"),
         (("stop", "-d", "clicks"), "Spark cannot close all windows at once"),
         (("stop", "-type", "other", "clicks"), "canonical"),
-        (("savepoint", "lits"), "did you mean list?"),
-        (("checkpoint", "verfy", "/x"), "did you mean verify?"),
+        (("savepoint", "lits"), "did you mean 'list'?"),
+        (("checkpoint", "verfy", "/x"), "did you mean 'verify'?"),
     ],
 )
 def test_an_unsupported_option_of_flink_is_refused_with_a_remedy(
