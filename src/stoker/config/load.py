@@ -95,7 +95,7 @@ def _typed(tree: OptionTree, setting: Setting) -> Any:
         )
     try:
         return parse(option.type, setting.raw)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         shown = MASK if option.secret or is_secret(option.key) else repr(setting.raw)
         raise InvalidOption(
             f"{setting.place}: {shown} is not a value for {setting.key}; "

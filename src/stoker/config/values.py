@@ -32,7 +32,7 @@ def takes_pairs(kind: Any) -> bool:
 
 
 def parse(kind: Any, raw: Raw) -> Any:
-    """The value of type `kind` that `raw` stands for. Raises ValueError or OverflowError."""
+    """The value of type `kind` that `raw` stands for. Raises ValueError."""
     kind, optional = _without_none(kind)
     if optional and isinstance(raw, str) and raw.strip().lower() in NOTHING:
         return None

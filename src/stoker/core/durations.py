@@ -22,7 +22,13 @@ _UNIT_NAMES = {
     "d": ("d", "day", "days"),
 }
 _UNIT_BY_NAME = {name: unit for unit, names in _UNIT_NAMES.items() for name in names}
+_TOO_LONG = Decimal(10) ** 20
+"""More microseconds than a timedelta can have. To round a much larger number takes long."""
 _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+
+
+class DurationTooLong(ValueError):
+    """The text is a duration, but longer than a timedelta can be."""
 
 
 def read_duration(text: str) -> timedelta:
@@ -31,7 +37,8 @@ def read_duration(text: str) -> timedelta:
     unit = _UNIT_BY_NAME.get(match[2]) if match else None
     if match is None or unit is None:
         raise ValueError(f"'{text}' is not a duration; write a number and a unit, such as 10 s")
+    number = min(Decimal(match[1]), _TOO_LONG)
     try:
-        return timedelta(microseconds=round(Decimal(match[1]) * MICROSECONDS[unit]))
+        return timedelta(microseconds=round(number * MICROSECONDS[unit]))
     except OverflowError as error:
-        raise ValueError(f"'{text}' is too long; write at most 999999999 d") from error
+        raise DurationTooLong(f"'{text}' is too long; write at most 999999999 d") from error

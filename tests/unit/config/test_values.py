@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.config.values import UnreadableValue, allowed, format_value, is_supported, parse
+from stoker.config.values import allowed, format_value, is_supported, parse
 from stoker.core.options import ByteSize
 
 
@@ -72,6 +72,7 @@ def test_a_home_folder_is_expanded() -> None:
         (timedelta, "10 parsecs"),
         (timedelta, "-1 s"),
         (timedelta, ""),
+        (timedelta, "1000000000 d"),
         (ByteSize, "1.5"),
         (ByteSize, "1 mile"),
         (ByteSize, "-1"),
@@ -132,5 +133,5 @@ def test_no_text_raises_an_unexpected_error(text: str) -> None:
     for kind in (timedelta, ByteSize, int, Mode, dict[str, str], tuple[str, ...]):
         try:
             parse(kind, text)
-        except (UnreadableValue, ValueError, OverflowError):
+        except ValueError:
             continue

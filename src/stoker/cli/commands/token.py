@@ -10,7 +10,7 @@ import click
 from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_json, moment_text, stdout_table
-from stoker.config.values import UnreadableValue, parse
+from stoker.core.durations import DurationTooLong, read_duration
 from stoker.core.errors import InvalidOption
 from stoker.security.options import RestSecurityOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
@@ -133,13 +133,13 @@ def _file(invocation: Invocation, path: Path | None) -> TokenFile:
 
 def _milliseconds(duration: str) -> int:
     try:
-        parsed: timedelta = parse(timedelta, duration)
-    except UnreadableValue as error:
+        parsed = read_duration(duration)
+    except DurationTooLong:
+        parsed = timedelta.max
+    except ValueError as error:
         raise InvalidOption(
             f"--expires {duration} is not a duration; write 90d, 12h or 30min"
         ) from error
-    except OverflowError:
-        parsed = timedelta.max
     if parsed <= timedelta(0):
         raise InvalidOption(f"--expires {duration}: a token must be valid for some time")
     if parsed > _LONGEST:
