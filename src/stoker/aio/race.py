@@ -13,7 +13,7 @@ class StoppedFirst(Exception):
 
 async def run_unless(stop: "asyncio.Future[Any]", work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`; cancel it and raise StoppedFirst if `stop` is done first."""
-    task = asyncio.create_task(work)
+    task = asyncio.create_task(work, name=getattr(work, "__qualname__", "work"))
     try:
         await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
         if task.done():

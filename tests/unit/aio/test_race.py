@@ -26,6 +26,17 @@ def test_work_that_ends_first_gives_its_result():
     run_virtual(main)
 
 
+def test_the_task_of_the_work_is_named_after_it():
+    async def name_of_task():
+        return asyncio.current_task().get_name()
+
+    async def main():
+        stop = asyncio.get_running_loop().create_future()
+        assert (await run_unless(stop, name_of_task())).endswith("name_of_task")
+
+    run_virtual(main)
+
+
 def test_work_that_is_stopped_has_ended_before_the_error_is_raised():
     async def main():
         ended = []
