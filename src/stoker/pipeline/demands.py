@@ -82,8 +82,8 @@ def _whole(value: Any, what: str) -> int | None:
 
 
 def _profile(given: Any) -> ResourceProfile:
-    if given is None or isinstance(given, ResourceProfile):
-        return given or ResourceProfile()
+    if given is None:
+        return ResourceProfile()
     if not isinstance(given, Mapping):
         raise refuse("resources", f"it is a {type(given).__name__}", "give cores and memory")
     faults = [

@@ -65,6 +65,7 @@ def test_a_job_without_demands_has_the_default_queue_and_no_limits() -> None:
         ({"slots": 0}, "at least 1"),
         ({"queue": "two words"}, "not the name of a queue"),
         ({"resources": {"core": 1}}, "did you mean"),
+        ({"resources": ResourceProfile(cores=1)}, "give cores and memory"),
         ({"resources": {"memory": "2 parsecs"}}, "give a size"),
         ({"resources": {"cores": -1}}, "numbers of at least 0"),
         ({"priority": 5000}, "from -1000 to 1000"),
