@@ -80,6 +80,8 @@ PARALLELISM_OVERRIDES = "pipeline.jobvertex-parallelism-overrides"
 """Shuffle partitions by vertex: `vertex:number,vertex:number`."""
 DEFAULT_PARALLELISM = "parallelism.default"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+LARGEST_PARALLELISM = 32768
+"""The largest that Flink allows, also for requests in its form and for --parallelism."""
 
 
 def parse_overrides(text: str) -> dict[str, int]:

@@ -17,7 +17,7 @@ from stoker.cli.output import absolute_location
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind, Restore
 from stoker.core.ids import JobId, is_hex_id
-from stoker.core.job_options import SHUFFLE_PARTITIONS
+from stoker.core.job_options import LARGEST_PARALLELISM, SHUFFLE_PARTITIONS
 from stoker.core.options import read_pair
 from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.demands import DemandOverrides
@@ -164,7 +164,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "-p",
         "--parallelism",
         metavar="N",
-        type=Parallelism(min=1, max=32768),
+        type=Parallelism(min=1, max=LARGEST_PARALLELISM),
         help="Partitions of the job's shuffles: spark.sql.shuffle.partitions.",
     )
     @click.option(

@@ -14,6 +14,7 @@ from stoker.core.graph import JobType
 from stoker.core.ids import vertex_hex_id
 from stoker.core.job_options import (
     DEFAULT_PARALLELISM,
+    LARGEST_PARALLELISM,
     PARALLELISM_OVERRIDES,
     SHUFFLE_PARTITIONS,
     shuffle_partitions,
@@ -29,9 +30,8 @@ from stoker.rest.requests.parameters import JobIdText, parse_job_id, read_body
 from stoker.rest.services import RestServices
 
 SPARK_DEFAULT_PARTITIONS = 200
-MAX_PARTITIONS = 32768
 
-Parallelism = Annotated[int, QueryParameter(ge=1, le=MAX_PARTITIONS)]
+Parallelism = Annotated[int, QueryParameter(ge=1, le=LARGEST_PARALLELISM)]
 Requirements = dict[str, VertexRequirements]
 
 
@@ -89,9 +89,9 @@ def _wanted_partitions(wanted: Requirements, known: Requirements) -> int | None:
         )
     for vertex, each in wanted.items():
         bounds = each.parallelism
-        if not 1 <= bounds.lower_bound <= bounds.upper_bound <= MAX_PARTITIONS:
+        if not 1 <= bounds.lower_bound <= bounds.upper_bound <= LARGEST_PARALLELISM:
             raise InvalidInput(
-                f"vertex {vertex}: 1 <= lowerBound <= upperBound <= {MAX_PARTITIONS} must hold"
+                f"vertex {vertex}: 1 <= lowerBound <= upperBound <= {LARGEST_PARALLELISM} must hold"
             )
     parts = {each.parallelism.upper_bound for each in wanted.values()}
     if all(

@@ -19,7 +19,7 @@ from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import summarize_by_name
 from stoker.rest.jobs.lookup import FoundVertex
 from stoker.rest.jobs.vertex_views import (
-    MAX_PARALLELISM,
+    REPORTED_MAX_PARALLELISM,
     combine_states,
     count_states,
     metrics_of,
@@ -48,7 +48,7 @@ def vertex_answer(found: FoundVertex, now: Millis) -> VertexAnswer:
         id=found.id,
         name=found.vertex.name,
         parallelism=max(1, len(found.regions)),
-        max_parallelism=MAX_PARALLELISM,
+        max_parallelism=REPORTED_MAX_PARALLELISM,
         now=now,
         subtasks=subtasks,
         aggregated=_aggregate(subtasks),

@@ -14,7 +14,7 @@ from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
 from stoker.rest.programs.parts import with_parts
 
-MAX_PARALLELISM = 128
+REPORTED_MAX_PARALLELISM = 128
 """Flink's default. Spark has no such bound, but Flink's clients expect a number."""
 
 _WORST_FIRST = (
@@ -72,7 +72,7 @@ def _vertex(job: JobDetails, vertex: PlanVertex, now: Millis) -> JobVertex:
         id=vertex_hex_id(job.job_id, vertex.name),
         slot_sharing_group_id=vertex_hex_id(job.job_id, f"region/{group}"),
         name=vertex.name,
-        max_parallelism=MAX_PARALLELISM,
+        max_parallelism=REPORTED_MAX_PARALLELISM,
         parallelism=max(1, len(regions)),
         status=combine_states([attempt.state for attempt in attempts]),
         start_time=start,

@@ -24,6 +24,7 @@ from stoker.api.shape import Nothing
 from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.graph import Restore
 from stoker.core.ids import JobId
+from stoker.core.job_options import LARGEST_PARALLELISM
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import QueryParameter, Route, delete, get, post, route
 from stoker.rest.jobs.plan_views import plan_of_graph
@@ -36,7 +37,6 @@ from stoker.rest.requests.uploads import receive_file
 from stoker.rest.services import RestServices
 
 _PROGRAM = "/jars/{jarid}"
-MAX_PARALLELISM = 32768
 EntryClass = Annotated[str | None, QueryParameter(name="entry-class")]
 ProgramArg = Annotated[str | None, QueryParameter(name="programArg")]
 SavepointPath = Annotated[str | None, QueryParameter(name="savepointPath")]
@@ -107,8 +107,10 @@ async def _arguments(request: Request, services: RestServices, **query: Any) -> 
     if not arguments and body.program_args:
         arguments = _split_arguments(body.program_args)
     parallelism = body.parallelism
-    if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
-        raise InvalidInput(f"parallelism must be from 1 to {MAX_PARALLELISM}, found {parallelism}")
+    if parallelism is not None and not 1 <= parallelism <= LARGEST_PARALLELISM:
+        raise InvalidInput(
+            f"parallelism must be from 1 to {LARGEST_PARALLELISM}, found {parallelism}"
+        )
     return ProgramArguments(
         entry=body.entry_class,
         arguments=arguments,
