@@ -154,6 +154,14 @@ FromRunner = (
 )
 
 
+ZYGOTE_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+"""Environment variables that keep libraries from starting threads when the zygote imports them: a
+child that is forked while other threads run may deadlock. Runners unset them."""
+
+
 class Fork(Value, tag="fork"):
     """To the zygote, with the child's ends of a socket and two pipes: fork a runner or janitor."""
 

@@ -21,13 +21,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
-SINGLE_THREADED = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
-}
-"""Environment variables that keep libraries from starting threads when the zygote imports them: a
-child that is forked while other threads run may deadlock."""
-
 
 def die_with_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
     """Ask for the signal when the parent dies; exit at once if the parent is dead already."""

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stoker.engine.protocol import Exited, Fork, Forked, FromZygote
-from stoker.osproc.parent_death import SINGLE_THREADED
+from stoker.engine.protocol import ZYGOTE_ENVIRONMENT, Exited, Fork, Forked, FromZygote
 
 SERVE = "from stoker.engine.zygote import main as zygote\n{change}\nzygote.main()"
 CHANGES = {
@@ -27,7 +26,7 @@ def run_zygote(change: str) -> Iterator[tuple[subprocess.Popen[bytes], socket.so
     with ours, theirs:
         process = subprocess.Popen(
             [sys.executable, "-c", SERVE.format(change=change), str(theirs.fileno())],
-            env=SINGLE_THREADED,
+            env=ZYGOTE_ENVIRONMENT,
             pass_fds=(theirs.fileno(),),
         )
         theirs.close()

@@ -14,11 +14,19 @@ import msgspec
 from stoker.core.errors import Unavailable
 from stoker.core.failpoints import failpoint
 from stoker.engine.child_channel import ChildChannel, open_channel
-from stoker.engine.protocol import Exited, Fork, Forked, FromZygote, Kill, ToZygote
+from stoker.engine.protocol import (
+    ZYGOTE_ENVIRONMENT,
+    Exited,
+    Fork,
+    Forked,
+    FromZygote,
+    Kill,
+    ToZygote,
+)
 from stoker.osproc.captured_output import LogPump, PipeReader
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import OWNER, owner_mark
-from stoker.osproc.parent_death import SINGLE_THREADED, die_with_parent_command
+from stoker.osproc.parent_death import die_with_parent_command
 
 _LARGEST_REPORT = 4096
 _STOP_SECONDS = 5.0
@@ -186,7 +194,7 @@ async def running_zygote(log: Path, log_bytes: int) -> AsyncIterator[ZygoteClien
     with theirs, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command,
-            env={**os.environ, **SINGLE_THREADED, OWNER: owner_mark()},
+            env={**os.environ, **ZYGOTE_ENVIRONMENT, OWNER: owner_mark()},
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,

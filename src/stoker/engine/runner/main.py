@@ -36,6 +36,7 @@ from stoker.engine.limits import (
     restore_limits,
 )
 from stoker.engine.protocol import (
+    ZYGOTE_ENVIRONMENT,
     Cancel,
     Ended,
     LeaseRenewed,
@@ -66,7 +67,6 @@ from stoker.engine.runner.janitor import (
 )
 from stoker.engine.runner.pyspark_client import run_classic_udfs_on_connect, single_call
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
-from stoker.osproc.parent_death import SINGLE_THREADED
 
 
 class _Cancelled(BaseException):
@@ -74,7 +74,7 @@ class _Cancelled(BaseException):
 
 
 def serve_as_runner(connection: socket.socket) -> None:
-    for setting in SINGLE_THREADED:
+    for setting in ZYGOTE_ENVIRONMENT:
         # Meant for the zygote, not for processes that user code starts.
         os.environ.pop(setting, None)
     run_classic_udfs_on_connect()

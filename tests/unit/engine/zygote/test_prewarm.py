@@ -7,10 +7,10 @@ from itertools import count
 
 import pytest
 
+from stoker.engine.protocol import ZYGOTE_ENVIRONMENT
 from stoker.engine.zygote import main as zygote
 from stoker.engine.zygote import prewarm
 from stoker.engine.zygote.prewarm import becomes_single_threaded
-from stoker.osproc.parent_death import SINGLE_THREADED
 
 FORK_AFTER_PREWARM = """
 import os
@@ -32,7 +32,7 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_a_forked_child_can_use_grpc_after_prewarming():
     done = subprocess.run(
         [sys.executable, "-c", FORK_AFTER_PREWARM],
-        env={**os.environ, **SINGLE_THREADED},
+        env={**os.environ, **ZYGOTE_ENVIRONMENT},
         capture_output=True,
         timeout=60,
         check=False,
