@@ -1,16 +1,19 @@
-"""Options that a job sets in its configuration: its restart strategy and its parallelism.
+"""Options that a job sets in its configuration: restart strategy, parallelism, retention.
 
 The keys are those of the cluster's configuration, so that a setting can be moved from one to the
 other. Everything here is pure; every ValueError has a message for the user.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from stoker.core.durations import read_duration
+from stoker.core.faults import did_you_mean
 from stoker.core.graph import RestartPolicy
+from stoker.core.states import JobStatus
 
 RESTART_PREFIX = "restart-strategy"
 RESTART_TYPE = f"{RESTART_PREFIX}.type"
@@ -22,6 +25,13 @@ def _whole_number(text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError("write a whole number") from None
+
+
+def _positive_number(text: str) -> int:
+    number = _whole_number(text)
+    if number < 1:
+        raise ValueError("write a whole number of at least 1")
+    return number
 
 
 def _number(text: str) -> float:
@@ -57,23 +67,35 @@ RESTART_STRATEGIES = tuple(_RESTART_FIELDS)
 
 def policy_by_keys(configuration: Mapping[str, str]) -> RestartPolicy | None:
     """The restart policy that the keys describe; None when no strategy is named."""
-    named = configuration.get(RESTART_TYPE, configuration.get(RESTART_PREFIX))
-    if named is None:
+    type_key = RESTART_TYPE if RESTART_TYPE in configuration else RESTART_PREFIX
+    if type_key not in configuration:
         return None
-    strategy = "none" if named in _NO_RESTART else named
-    if strategy not in _RESTART_FIELDS:
-        known = ", ".join(RESTART_STRATEGIES)
-        raise ValueError(f"{RESTART_TYPE} is '{named}'; choose one of {known}")
+    strategy = _read(type_key, configuration)
     policy = RestartPolicy(strategy=strategy)
-    for name, (field, read) in _RESTART_FIELDS[strategy].items():
-        key = f"{RESTART_PREFIX}.{strategy}.{name}"
+    for name, (field, _) in _RESTART_FIELDS[strategy].items():
+        key = _restart_key(strategy, name)
         if key in configuration:
-            try:
-                value = read(configuration[key])
-            except ValueError as error:
-                raise ValueError(f"{key} is '{configuration[key]}': {error}") from error
-            policy = msgspec.structs.replace(policy, **{field: value})
+            policy = msgspec.structs.replace(policy, **{field: _read(key, configuration)})
     return policy
+
+
+def _read(key: str, configuration: Mapping[str, str]) -> Any:
+    try:
+        return JOB_OPTIONS[key](configuration[key])
+    except ValueError as error:
+        raise ValueError(f"{key} is '{configuration[key]}': {error}") from error
+
+
+def _restart_key(strategy: str, name: str) -> str:
+    return f"{RESTART_PREFIX}.{strategy}.{name}"
+
+
+def _strategy(text: str) -> str:
+    strategy = "none" if text in _NO_RESTART else text
+    if strategy not in _RESTART_FIELDS:
+        every = f"choose one of {', '.join(RESTART_STRATEGIES)}"
+        raise ValueError(did_you_mean(text, RESTART_STRATEGIES, every))
+    return strategy
 
 
 PARALLELISM_OVERRIDES = "pipeline.jobvertex-parallelism-overrides"
@@ -89,18 +111,9 @@ def parse_overrides(text: str) -> dict[str, int]:
     for pair in filter(None, (part.strip() for part in text.split(","))):
         vertex, colon, number = pair.rpartition(":")
         if not (vertex and colon and number.strip().isdecimal() and int(number) > 0):
-            raise ValueError(f"{PARALLELISM_OVERRIDES}: '{pair}' is not vertex:number")
+            raise ValueError(f"'{pair}' is not vertex:number")
         overrides[vertex.strip()] = int(number)
     return overrides
-
-
-def check_default_parallelism(configuration: Mapping[str, str]) -> None:
-    """Raise ValueError unless the default parallelism is absent or a whole number."""
-    text = configuration.get(DEFAULT_PARALLELISM, "1")
-    try:
-        _whole_number(text)
-    except ValueError as error:
-        raise ValueError(f"{DEFAULT_PARALLELISM} is '{text}': {error}") from error
 
 
 def with_cluster_overrides(
@@ -127,3 +140,45 @@ def shuffle_partitions(configuration: Mapping[str, str], vertices: Iterable[str]
             return overrides[vertex]
     default = configuration.get(DEFAULT_PARALLELISM)
     return int(default) if default else None
+
+
+RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+
+
+class Retention(StrEnum):
+    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
+    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
+    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
+
+    def keeps(self, status: JobStatus) -> bool:
+        """Whether the last checkpoint of a job that ended with this status is retained."""
+        match self:
+            case Retention.NO_EXTERNALIZED_CHECKPOINTS:
+                return False
+            case Retention.DELETE_ON_CANCELLATION:
+                return status is JobStatus.FAILED
+            case Retention.RETAIN_ON_CANCELLATION:
+                return status in (JobStatus.FAILED, JobStatus.CANCELED)
+
+
+def read_retention(text: str) -> Retention:
+    try:
+        # In the configuration of the cluster, case and dashes do not matter either.
+        return Retention(text.strip().upper().replace("-", "_"))
+    except ValueError:
+        raise ValueError(did_you_mean(text, Retention)) from None
+
+
+JOB_OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    RESTART_PREFIX: _strategy,
+    RESTART_TYPE: _strategy,
+    **{
+        _restart_key(strategy, name): read
+        for strategy, fields in _RESTART_FIELDS.items()
+        for name, (_, read) in fields.items()
+    },
+    PARALLELISM_OVERRIDES: parse_overrides,
+    DEFAULT_PARALLELISM: _positive_number,
+    RETENTION: read_retention,
+}
+"""How to read each option. The ValueError of a wrong value says what to write instead."""

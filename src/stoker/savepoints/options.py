@@ -2,28 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 
+from stoker.core.job_options import RETENTION, Retention, read_retention
 from stoker.core.options import option
-from stoker.core.states import JobStatus
-
-RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
-
-
-class Retention(StrEnum):
-    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
-    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
-    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
-
-    def keeps(self, status: JobStatus) -> bool:
-        """Whether the last checkpoint of a job that ended with this status is retained."""
-        match self:
-            case Retention.NO_EXTERNALIZED_CHECKPOINTS:
-                return False
-            case Retention.DELETE_ON_CANCELLATION:
-                return status is JobStatus.FAILED
-            case Retention.RETAIN_ON_CANCELLATION:
-                return status in (JobStatus.FAILED, JobStatus.CANCELED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,5 +45,8 @@ class SavepointOptions:
 
     def retention_of(self, configuration: dict[str, str]) -> Retention:
         """What applies to a job with this configuration."""
-        text = configuration.get(RETENTION, "")
-        return Retention(text) if text in set(Retention) else self.retention
+        try:
+            return read_retention(configuration[RETENTION])
+        except (KeyError, ValueError):
+            # A wrong value is refused at submission; at the end of a job it must do no harm.
+            return self.retention

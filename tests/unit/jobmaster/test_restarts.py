@@ -140,6 +140,8 @@ def test_restarts_can_be_switched_off_for_streaming_jobs(word: str) -> None:
         ("restart-strategy.fixed-delay.attempts", "-1", "attempts is -1"),
         ("pipeline.jobvertex-parallelism-overrides", "out:many", "'out:many' is not vertex:number"),
         ("pipeline.jobvertex-parallelism-overrides", "oud:4", "did you mean 'out'"),
+        ("restart-strategy.fixed-delay.atempts", "3", "did you mean 'restart-strategy.fixed-delay"),
+        ("restart-strategy.failure-rate.delay", "soon", "'soon' is not a duration"),
     ],
 )
 def test_invalid_restart_options_of_a_job_are_reported_at_submission(

@@ -3,18 +3,19 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from stoker.core.checks.structure import place_of
-from stoker.core.faults import Fault, did_you_mean
+from stoker.core.faults import Fault, closest, did_you_mean
 from stoker.core.graph import GRAPH_VERSION, EngineKind, JobGraph, RestartPolicy, engine_of
 from stoker.core.ids import is_hex_id
 from stoker.core.job_options import (
+    JOB_OPTIONS,
     PARALLELISM_OVERRIDES,
+    RESTART_PREFIX,
     RESTART_STRATEGIES,
-    check_default_parallelism,
     parse_overrides,
     policy_by_keys,
 )
@@ -22,6 +23,8 @@ from stoker.core.regions import slots_together
 
 LONGEST_JOB_NAME = 200
 HIGHEST_PRIORITY = 1000
+_MISTYPED_KEY = 0.9
+"""A key that is this similar to an option of a job is a mistyped one."""
 QUEUE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _CLUSTER_PREFIXES = (
@@ -121,14 +124,13 @@ def size_faults(graph: JobGraph, max_bytes: int) -> Iterator[Fault]:
 
 def _key_faults(graph: JobGraph) -> Iterator[Fault]:
     """Faults of the options that a job sets by keys of its configuration."""
-    try:
-        if (policy := policy_by_keys(graph.configuration)) is not None:
-            yield from restart_faults(policy)
-        overrides = parse_overrides(graph.configuration.get(PARALLELISM_OVERRIDES, ""))
-        check_default_parallelism(graph.configuration)
-    except ValueError as error:
-        yield Fault("configuration", str(error), "correct the value")
+    faults = [*_mistyped_keys(graph.configuration), *_unreadable_values(graph.configuration)]
+    if faults:
+        yield from faults
         return
+    if (policy := policy_by_keys(graph.configuration)) is not None:
+        yield from restart_faults(policy)
+    overrides = parse_overrides(graph.configuration.get(PARALLELISM_OVERRIDES, ""))
     names = [vertex.name for vertex in graph.vertices]
     for unknown in sorted(overrides.keys() - set(names)):
         yield Fault(
@@ -136,6 +138,27 @@ def _key_faults(graph: JobGraph) -> Iterator[Fault]:
             f"{PARALLELISM_OVERRIDES} names '{unknown}', which is not a vertex",
             did_you_mean(unknown, names),
         )
+
+
+def _mistyped_keys(configuration: Mapping[str, str]) -> Iterator[Fault]:
+    for key in configuration:
+        # Any other key may be one of Spark or Flink, or mean something to the job itself.
+        if key in JOB_OPTIONS or key.startswith("spark."):
+            continue
+        likeness = 0.6 if key.startswith(f"{RESTART_PREFIX}.") else _MISTYPED_KEY
+        meant = closest(key, JOB_OPTIONS, likeness=likeness)
+        if meant is not None:
+            yield Fault("configuration", f"unknown key '{key}'", f"did you mean '{meant}'?")
+
+
+def _unreadable_values(configuration: Mapping[str, str]) -> Iterator[Fault]:
+    for key, text in configuration.items():
+        if key not in JOB_OPTIONS:
+            continue
+        try:
+            JOB_OPTIONS[key](text)
+        except ValueError as error:
+            yield Fault("configuration", f"{key} is '{text}'", str(error))
 
 
 def restart_faults(restart: RestartPolicy) -> Iterator[Fault]:

@@ -28,7 +28,7 @@ from stoker.core.errors import (
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import BlobKey, JobId
-from stoker.core.job_options import SHUFFLE_PARTITIONS
+from stoker.core.job_options import RETENTION, SHUFFLE_PARTITIONS
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.dispatcher.replacements.decide import (
@@ -51,7 +51,6 @@ from stoker.ha.stores.replacements import ReplacementStore
 from stoker.savepoints.copying import copy_file
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import artifact_path
-from stoker.savepoints.options import RETENTION
 from stoker.savepoints.restore import saved_graph
 from stoker.storage.contract import Storage
 

@@ -38,12 +38,13 @@ from stoker.core.checkpoints import (
 from stoker.core.errors import NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import vertex_hex_id
+from stoker.core.job_options import Retention
 from stoker.core.results import JobDetails, RegionDetails
 from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import summary_of
 from stoker.rest.jobs.lookup import FoundVertex
 from stoker.rest.jobs.vertex_views import duration
-from stoker.savepoints.options import Retention, SavepointOptions
+from stoker.savepoints.options import SavepointOptions
 
 _TYPES = {
     CheckpointKind.CHECKPOINT: "CHECKPOINT",

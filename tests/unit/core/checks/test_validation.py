@@ -351,6 +351,54 @@ def test_a_bad_job_id_and_an_unknown_version_are_refused() -> None:
     ]
 
 
+RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "told"),
+    [
+        (RETENTION, "RETAIN_ON_CANCELATION", "did you mean 'RETAIN_ON_CANCELLATION'?"),
+        (RETENTION, "7 days", "known are: DELETE_ON_CANCELLATION, NO_EXTERNALIZED_CHECKPOINTS, "),
+        ("parallelism.default", "0", "write a whole number of at least 1"),
+        ("restart-strategy.type", "fixed-dely", "did you mean 'fixed-delay'?"),
+        ("restart-strategy.fixed-delay.attempts", "many", "write a whole number"),
+    ],
+)
+def test_a_wrong_value_of_a_jobs_option_is_refused_with_what_to_write(
+    key: str, text: str, told: str
+) -> None:
+    [message] = messages(source(), sink(), configuration={key: text})
+    assert message.startswith(f"configuration: {key} is '{text}' ({told}")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        (RETENTION.replace("retention", "retenton"), RETENTION),
+        ("paralelism.default", "parallelism.default"),
+        ("restart-strategy.typ", "restart-strategy.type"),
+        ("restart-strategy.fixed-delay.tries", "restart-strategy.fixed-delay.attempts"),
+    ],
+)
+def test_a_mistyped_option_of_a_job_is_refused_with_a_suggestion(key: str, meant: str) -> None:
+    told = messages(source(), sink(), configuration={key: "1"})
+    assert told == [f"configuration: unknown key '{key}' (did you mean '{meant}'?)"]
+
+
+def test_keys_that_are_no_options_of_a_job_are_accepted() -> None:
+    configuration = {"spark.sql.shuffle.partitions": "8", "rest.port": "1", "own.key": "x"}
+    configuration |= {
+        "execution.checkpointing.interval": "1 min",
+        RETENTION: "retain-on-cancellation",
+    }
+    assert messages(source(), sink(), configuration=configuration) == []
+
+
+def test_all_wrong_options_of_a_job_are_reported_together() -> None:
+    wrong = {"parallelism.default": "x", RETENTION: "x", "restart-strategy.type": "x"}
+    assert len(messages(source(), sink(), configuration=wrong)) == 3
+
+
 @pytest.mark.parametrize("name", ["", " ", "a\tb", "x" * 201])
 def test_a_bad_job_name_is_refused(name: str) -> None:
     assert messages(source(), sink(), name=name)[0].startswith("job: its name")
