@@ -8,6 +8,7 @@ well.
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
@@ -92,14 +93,24 @@ def assemble(
     )
     graph = msgspec.structs.replace(graph, job_type=job_type_of(graph))
     faults = [*draft.faults, *faults, *substitution.faults, *translation.faults, *described.faults]
-    return checked_job(graph, faults, described)
+    return checked_job(graph, faults, described, draft.lines)
 
 
-def checked_job(graph: JobGraph, faults: Iterable[Fault], described: DescribedFiles) -> LoadedJob:
+def checked_job(
+    graph: JobGraph,
+    faults: Iterable[Fault],
+    described: DescribedFiles,
+    lines: Mapping[str, str] = MappingProxyType({}),
+) -> LoadedJob:
     """Raises InvalidJobGraph with the faults found so far and those of the graph."""
     found = dict.fromkeys([*faults, *faults_of(graph)])
     if found:
-        raise InvalidJobGraph([str(fault) for fault in found])
+        raise InvalidJobGraph(
+            [
+                f"{lines[fault.place]}: {fault}" if fault.place in lines else str(fault)
+                for fault in found
+            ]
+        )
     return LoadedJob(
         graph=graph, files={artifact.name: path for artifact, path in described.artifacts}
     )

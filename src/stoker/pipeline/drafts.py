@@ -68,6 +68,8 @@ class JobDraft:
     files: tuple[Path, ...] = ()
     faults: tuple[Fault, ...] = ()
     """Mistakes that can wait to be reported with those of the assembled job."""
+    lines: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where in its file the job says something, by the place that a fault names: `a.yml line 3`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,8 +165,13 @@ def _file_draft(
 
 
 def _assemble(draft: JobDraft, base_directory: Path, settings: JobSettings) -> LoadedJob:
+    lines = dict(draft.lines)
+    if settings.configuration:
+        # A fault may be that of a setting that the submitter gave.
+        lines.pop("configuration", None)
     draft = replace(
         draft,
+        lines=lines,
         name=settings.name if settings.name is not None else draft.name,
         configuration={**draft.configuration, **settings.configuration},
         python_files=(*draft.python_files, *settings.python_files),

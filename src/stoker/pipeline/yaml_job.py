@@ -1,21 +1,23 @@
 """Jobs in YAML: each key stands for a keyword of Pipeline.
 
 The file is read into calls of a Pipeline, so that both forms mean the same and are checked by the
-same code. This module adds the line to each fault of a vertex, and reports all faults together.
+same code. This module adds lines to the faults, and reports all faults together.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec.structs import fields
 
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.faults import Fault
 from stoker.core.formats import known_format
 from stoker.core.graph import RestartPolicy
-from stoker.pipeline.demands import RESOURCES
+from stoker.pipeline.demands import RESOURCES, demands_of
 from stoker.pipeline.drafts import JobDraft, UserFunction
 from stoker.pipeline.pipeline import Pipeline
 from stoker.pipeline.yaml_nodes import Entry, YamlReader
@@ -27,6 +29,9 @@ _JOB = frozenset(
     {"name", "parameters", "configuration", "restart", "artifacts"}
     | {"sources", "transforms", "sinks"}
     | {"queue", "priority", "slots", "resources"}
+)
+_WHOLE_NUMBERS = frozenset(
+    each.name for each in fields(RestartPolicy) if each.type in (int, int | None)
 )
 _ARTIFACTS = frozenset({"python_files", "wheels", "files"})
 _SOURCE_FLAGS = frozenset({"streaming", "materialized"})
@@ -43,21 +48,19 @@ def yaml_draft(text: str, *, file: str, default_name: str, load_function: LoadFu
     root = reader.root(text)
     if root is None or reader.is_null(root):
         raise InvalidJobGraph([str(Fault(file, "the file is empty", "write a job"))])
-    job = reader.entries(root, "the job", _JOB)
-    try:
-        pipeline = _YamlJob(reader, load_function).pipeline(job, default_name)
-    except InvalidJobGraph as error:
-        # A fault of the job as a whole, for example of its resources: it comes without a line.
-        raise InvalidJobGraph([*map(str, reader.faults), *error.facts["faults"]]) from error
+    yaml_job = _YamlJob(reader, load_function)
+    pipeline = yaml_job.pipeline(reader.entries(root, "the job", _JOB), default_name)
     if reader.faults:
         raise InvalidJobGraph([str(fault) for fault in reader.faults])
-    return pipeline.draft()
+    return replace(pipeline.draft(), lines=yaml_job.lines)
 
 
 @dataclass
 class _YamlJob:
     reader: YamlReader
     load_function: LoadFunction
+    lines: dict[str, str] = field(default_factory=dict)
+    """Where something is written, by the place that a fault of the assembled job names."""
 
     def pipeline(self, job: dict[str, Entry], default_name: str) -> Pipeline:
         name = self.reader.text(job["name"].value, "name") if "name" in job else None
@@ -65,31 +68,37 @@ class _YamlJob:
         pipeline = Pipeline(
             name if name is not None else default_name,
             configuration=self._filled(job, "configuration"),
-            parameters=self._texts(job, "parameters"),
+            parameters=self._parameters(job),
             restart=self._restart(job),
             **more,
         )
-        for section, define in (
-            ("sources", self._source),
-            ("transforms", self._transform),
-            ("sinks", self._sink),
+        self.lines |= {key: self._line(entry) for key, entry in job.items()}
+        for section, kind, define in (
+            ("sources", "source", self._source),
+            ("transforms", "transform", self._transform),
+            ("sinks", "sink", self._sink),
         ):
             if section in job:
                 for entry in self.reader.entries(job[section].value, section).values():
-                    self._define(pipeline, entry, define)
+                    self.lines[f"{kind} '{entry.key}'"] = self._line(entry)
+                    with self._located(entry):
+                        define(pipeline, entry)
         return pipeline
 
-    def _define(
-        self, pipeline: Pipeline, entry: Entry, define: Callable[[Pipeline, Entry], None]
-    ) -> None:
+    def _line(self, entry: Entry) -> str:
+        return f"{self.reader.file} line {entry.line}"
+
+    @contextmanager
+    def _located(self, entry: Entry) -> Iterator[None]:
+        """Collect the faults that the body raises, with the line of the entry."""
         known_faults = len(self.reader.faults)
         try:
-            define(pipeline, entry)
+            yield
         except InvalidJobGraph as error:
             # A mistyped key is also missing under its right name; report only the typo.
             if len(self.reader.faults) == known_faults:
-                place = f"{self.reader.file} line {entry.line}"
-                self.reader.faults += [_Located(place, fault) for fault in error.facts["faults"]]
+                line = self._line(entry)
+                self.reader.faults += [_Located(line, fault) for fault in error.facts["faults"]]
 
     def _source(self, pipeline: Pipeline, entry: Entry) -> None:
         what = f"source '{entry.key}'"
@@ -119,8 +128,9 @@ class _YamlJob:
         what = f"sink '{entry.key}'"
         found = self._vertex_entries(entry, what, _SINK)
         if "input" not in found:
-            place = f"{self.reader.file} line {entry.line}"
-            self.reader.fault(place, f"{what} has no input", "write 'input: name of a vertex'")
+            self.reader.fault(
+                self._line(entry), f"{what} has no input", "write 'input: name of a vertex'"
+            )
             return
         source = self.reader.text(found["input"].value, "input") or ""
         when = self._some_texts(found, frozenset({"mode", "trigger"}))
@@ -165,19 +175,20 @@ class _YamlJob:
     def _refuse_others(self, found: dict[str, Entry], others: dict[str, Any], what: str) -> None:
         if others:
             self.reader.fault(
-                f"{self.reader.file} line {found['function'].line}",
+                self._line(found["function"]),
                 f"{what} has a function and {', '.join(others)}",
                 "keep one way of saying what it does",
             )
 
-    def _texts(self, found: dict[str, Entry], key: str) -> dict[str, str | None]:
-        if key not in found:
+    def _parameters(self, job: dict[str, Entry]) -> dict[str, str | None]:
+        if "parameters" not in job:
             return {}
-        entries = self.reader.entries(found[key].value, key)
+        entries = self.reader.entries(job["parameters"].value, "parameters")
+        self.lines |= {f"parameter '{name}'": self._line(e) for name, e in entries.items()}
         return {name: self.reader.text(e.value, f"'{name}'") for name, e in entries.items()}
 
     def _filled(self, found: dict[str, Entry], key: str) -> dict[str, str]:
-        """Like `_texts`, but a key without a value is a fault."""
+        """A mapping of texts, where a key without a value is a fault."""
         if key not in found:
             return {}
         filled: dict[str, str] = {}
@@ -200,16 +211,10 @@ class _YamlJob:
         for key, entry in self.reader.entries(job["restart"].value, "restart", known).items():
             if key == "strategy":
                 policy[key] = self.reader.text(entry.value, key) or ""
+            elif key in _WHOLE_NUMBERS:
+                policy[key] = self.reader.whole_number(entry.value, key)
             else:
-                number = self.reader.number(entry.value, key)
-                if key == "attempts" and not isinstance(number, int):
-                    self.reader.fault(
-                        self.reader.place(entry.value),
-                        "attempts is not a whole number",
-                        "write one",
-                    )
-                    number = 0
-                policy[key] = number
+                policy[key] = self.reader.number(entry.value, key)
         return policy
 
     def _demands(self, job: dict[str, Entry]) -> dict[str, Any]:
@@ -218,21 +223,18 @@ class _YamlJob:
             demands["queue"] = self.reader.text(job["queue"].value, "queue")
         for key in ("priority", "slots"):
             if key in job:
-                number = self.reader.number(job[key].value, key)
-                if isinstance(number, int):
-                    demands[key] = number
-                else:
-                    place = self.reader.place(job[key].value)
-                    self.reader.fault(place, f"{key} is not a whole number", "write one")
+                demands[key] = self.reader.whole_number(job[key].value, key)
         if "resources" in job:
             known = frozenset(RESOURCES)
             found = self.reader.entries(job["resources"].value, "resources", known)
-            demands["resources"] = {
-                key: self.reader.number(entry.value, key)
-                if key == "cores"
-                else self.reader.text(entry.value, key)
-                for key, entry in found.items()
-            }
+            resources: dict[str, Any] = {}
+            for key, entry in found.items():
+                read = self.reader.number if key == "cores" else self.reader.text
+                with self._located(entry):
+                    value = read(entry.value, key)
+                    demands_of(resources={key: value})
+                    resources[key] = value
+            demands["resources"] = resources
         return demands
 
     def _artifacts(self, job: dict[str, Entry]) -> dict[str, list[Path]]:

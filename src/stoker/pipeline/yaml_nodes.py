@@ -113,6 +113,13 @@ class YamlReader:
         self.fault(self.place(node), f"{what} is '{value}'", "write a number")
         return 0
 
+    def whole_number(self, node: yaml.Node, what: str) -> int:
+        number = self.number(node, what)
+        if isinstance(number, int):
+            return number
+        self.fault(self.place(node), f"{what} is not a whole number", "write one")
+        return 0
+
     def texts(self, node: yaml.Node, what: str) -> list[str]:
         """A list of scalars; a single one counts as a list of one."""
         if self.is_null(node):

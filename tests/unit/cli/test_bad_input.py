@@ -52,9 +52,9 @@ def test_all_faults_of_a_job_are_listed(stoker, job) -> None:
     text = "sources:\n  a: {format: json, path: in}\nsinks:\n  b: {input: c, format: json}\n"
     result = stoker("info", job(text))
     faults = (
-        "\n  - sink 'b': unknown input 'c' (known are: a)",
-        "\n  - source 'a': it is not used by any sink",
-        "\n  - sink 'b': format json needs a path",
+        "\n  - job.yml line 4: sink 'b': unknown input 'c' (known are: a)",
+        "\n  - job.yml line 2: source 'a': it is not used by any sink",
+        "\n  - job.yml line 4: sink 'b': format json needs a path",
     )
     refused(result, "Error: the job cannot be accepted:", *faults, code=1)
 

@@ -130,6 +130,14 @@ def test_a_yaml_job_loads_functions_from_a_python_file(write: WriteFile) -> None
             "job.yml line 2: attempts is 'many' (write a number)",
         ),
         ("restart: {attempts: 1.5}\n", "attempts is not a whole number"),
+        (
+            "restart:\n  strategy: failure-rate\n  max_failures: 1.5\n",
+            "job.yml line 3: max_failures is not a whole number (write one)",
+        ),
+        (
+            "resources:\n  cores: 1\n  memory: plenty\n",
+            "job.yml line 3: resources: memory is 'plenty' (give a size",
+        ),
         ("restart: {attemps: 1}\n", "unknown key 'attemps' in restart (did you mean 'attempts'?)"),
         ("artifacts: {wheel: [a]}\n", "(did you mean 'wheels'?)"),
         ("sources:\n  raw: {path: x}\n", "job.yml line 2: source 'raw': it has no format"),
@@ -177,14 +185,61 @@ def test_all_typos_are_reported_at_once(write: WriteFile) -> None:
     assert len(refused.value.facts["faults"]) == 4
 
 
+def test_a_value_with_two_faults_is_reported_once(write: WriteFile) -> None:
+    path = write("job.yml", "resources: {memory: [1]}\n")
+    with pytest.raises(InvalidJobGraph) as refused:
+        load_job(path)
+    assert refused.value.facts["faults"] == [
+        "job.yml line 1: memory is a list (write a single value)"
+    ]
+
+
 def test_a_fault_of_the_whole_job_is_reported_together_with_typos(write: WriteFile) -> None:
     path = write("job.yml", "priorty: 1\nresources: {memory: plenty}\n")
     with pytest.raises(InvalidJobGraph) as refused:
         load_job(path)
     assert refused.value.facts["faults"] == [
         "job.yml line 1: unknown key 'priorty' in the job (did you mean 'priority'?)",
-        "resources: memory is 'plenty' (give a size, such as 512 mb or 2 gb)",
+        "job.yml line 2: resources: memory is 'plenty' (give a size, such as 512 mb or 2 gb)",
     ]
+
+
+SMALL = """\
+name: small
+sources: {one: {sql: SELECT 1}}
+sinks: {out: {input: one, format: noop, mode: overwrite}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("restart:\n  jitter: 2\n", "line 4: restart: jitter is 2"),
+        ("resources: {cores: -1}\n", "line 4: resources: cores or memory are negative"),
+        ("queue: a queue\n", "line 4: queue: 'a queue' is not the name of a queue"),
+        ("priority: 5000\n", "line 4: priority: it is 5000"),
+        ("slots: 0\n", "line 4: slots: it is 0"),
+        ("configuration:\n  parallelism.default: x\n", "line 4: configuration: parallelism.def"),
+        ("parameters:\n  day:\n", "line 5: parameter 'day': it has no value"),
+        ("transforms:\n  t: {sql: SELECT * FROM two}\n", "line 5: transform 't': unknown input"),
+        ("transforms:\n  two:\n    sql: SELECT '${x}'\n", "line 5: transform 'two': '${x}' refers"),
+    ],
+)
+def test_a_fault_of_the_assembled_job_has_its_line(
+    text: str, message: str, write: WriteFile, refusal: Refusal
+) -> None:
+    path = write("job.yml", SMALL + text)
+    assert f"job.yml {message}" in refusal(lambda: load_job(path))
+
+
+def test_a_fault_of_the_submitters_configuration_has_no_line(
+    write: WriteFile, refusal: Refusal
+) -> None:
+    path = write("job.yml", SMALL + "configuration: {a: b}\n")
+    settings = JobSettings(configuration={"parallelism.default": "x"})
+    message = refusal(lambda: load_job(path, settings))
+    assert "configuration: parallelism.default is 'x'" in message
+    assert "line" not in message
 
 
 names = st.text(string.ascii_lowercase, min_size=1, max_size=8)
