@@ -48,6 +48,7 @@ from stoker.pipeline.texts import refuse
 from stoker.pipeline.yaml_job import yaml_draft
 
 _YAML = (".yml", ".yaml")
+_LONGEST_SHOWN = 300
 _NO_SETTINGS = JobSettings()
 Access = TypeVar("Access", FormatRead, FormatWrite)
 
@@ -243,20 +244,26 @@ def _file_and_pipeline(target: str) -> tuple[Path, str | None]:
 
 
 def read_job_file(file: Path) -> str:
+    shown = _shortened(str(file))
     if os.path.isdir(file):
-        raise InvalidInput(f"{file}: this is a directory; name a .py, .yml or .sql file in it")
+        raise InvalidInput(f"{shown}: this is a directory; name a .py, .yml or .sql file in it")
     if file.suffix not in {".py", ".sql", *_YAML}:
         raise InvalidInput(
-            f"{file}: a job is a .py, .yml, .yaml or .sql file, and this is none of them"
+            f"{shown}: a job is a .py, .yml, .yaml or .sql file, and this is none of them"
         )
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise InvalidInput(
-            f"{file}: there is no such file (looked in {Path.cwd()})", file=str(file)
+            f"{shown}: there is no such file (looked in {Path.cwd()})", file=str(file)
         ) from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{file}: it is not text in UTF-8; save it as UTF-8") from error
+        raise InvalidInput(f"{shown}: it is not text in UTF-8; save it as UTF-8") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput(f"{file}: it cannot be read: {reason}") from error
+        raise InvalidInput(f"{shown}: it cannot be read: {reason}") from error
+
+
+def _shortened(path: str) -> str:
+    """The path; only both ends of a very long one, which may be SQL in place of a file."""
+    return path if len(path) <= _LONGEST_SHOWN else f"{path[:80]}…{path[-80:]}"
