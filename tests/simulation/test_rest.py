@@ -90,14 +90,14 @@ def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flink(tmp_path
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         finished = await cluster.submit(job(cluster, sinks=2))
         failed = await cluster.submit(job(cluster, fails=9))
-        canceled = await cluster.submit(job(cluster, seconds=FOREVER))
+        cancelled = await cluster.submit(job(cluster, seconds=FOREVER))
         assert await cluster.wait_for_end(finished) is JobStatus.FINISHED
         assert await cluster.wait_for_end(failed) is JobStatus.FAILED
-        await cluster.cancel(canceled)
-        assert await cluster.wait_for_end(canceled) is JobStatus.CANCELED
+        await cluster.cancel(cancelled)
+        assert await cluster.wait_for_end(cancelled) is JobStatus.CANCELED
         async with inspecting_client_of(cluster) as http:
             for operation in operations:
-                for each in (stream, finished, failed, canceled):
+                for each in (stream, finished, failed, cancelled):
                     await check(http, operation, each, streams=each == stream)
         await cluster.cancel(stream)
         assert await cluster.wait_for_end(stream) is JobStatus.CANCELED

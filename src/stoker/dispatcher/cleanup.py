@@ -1,6 +1,6 @@
 """Clean-up of an ended job: an ordered tuple of steps, each idempotent and retried on its own.
 
-Only a recorded terminal result authorises a clean-up. Pointers are removed before content: a crash
+Only a recorded terminal result authorizes a clean-up. Pointers are removed before content: a crash
 in between leaves an orphaned file, which the sweep finds, and never a pointer to a missing file.
 """
 

@@ -35,7 +35,7 @@ async def _identity(leadership: Leadership, ids: Ids) -> bytes:
     try:
         await leadership.commit([Create(keys.CLUSTER, identity)])
     except KeyExists:
-        # An earlier leader wrote it, or this one in a commit whose outcome it never learnt.
+        # An earlier leader wrote it, or this one in a commit whose outcome it never learned.
         found = await leadership.coordinator.read(keys.CLUSTER)
         assert found is not None
         return found.value

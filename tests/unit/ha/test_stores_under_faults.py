@@ -92,7 +92,7 @@ def with_harness(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 @with_harness
-async def test_a_write_that_was_applied_though_contact_was_lost_is_recognised(harness: Harness):
+async def test_a_write_that_was_applied_though_contact_was_lost_is_recognized(harness: Harness):
     """STORE-10, X-STORE-07"""
     harness.lose_next_commit(Loss.AFTER_APPLYING)
     assert isinstance(await harness.graphs.put(GRAPH, submitted_at=1), Stored)

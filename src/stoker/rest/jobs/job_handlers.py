@@ -142,7 +142,7 @@ async def config(jobid: JobIdText, services: RestServices) -> JobConfig:
     answer=Nothing,
     other_statuses={
         308: "mode=stop was removed: end the job in another way",
-        408: "The job is not canceled yet; try again",
+        408: "The job is not cancelled yet; try again",
     },
 )
 async def cancel(
