@@ -11,7 +11,7 @@ from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import Create
 from stoker.ha.open import open_coordinator
-from stoker.processes.local.cluster_state import start_time_of
+from stoker.osproc.process_tree import start_time
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
 
@@ -60,4 +60,4 @@ def test_servers_die_with_the_process_that_started_them(tmp_path: Path):
         check=False,
     )
     pid = int(done.stdout)
-    wait_until(lambda: start_time_of(pid) is None, "the server has ended")
+    wait_until(lambda: start_time(pid) is None, "the server has ended")
