@@ -19,7 +19,8 @@ class Storage(Protocol):
     A file is seen whole or not at all, whatever crashes in between, and is durable when the
     writing call returns. Every method may raise StorageUnavailable, which names the path and the
     reason; on a remote store, a write that raised it may still have happened. A path that
-    is absolute, empty or leads upwards is refused with InvalidInput.
+    is absolute, empty or leads upwards is refused with InvalidInput, and so is a write below a file
+    where folders are real.
     """
 
     async def write(self, path: str, content: bytes) -> None:

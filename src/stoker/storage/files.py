@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from stoker.core.errors import KeyExists, StartupFailed
+from stoker.core.errors import InvalidInput, KeyExists, StartupFailed
 from stoker.storage.contract import checked_folder, checked_path, no_such_file, storage_unavailable
 
 T = TypeVar("T")
@@ -139,7 +139,6 @@ class FileStorage:
             for folder in {target.parent for _, target in pairs}:
                 self._make_folder(folder)
             for source, target in pairs:
-                target.unlink(missing_ok=True)
                 _link_or_copy(source, target)
 
         await self._do("pin", next(iter(targets), ""), link)
@@ -191,7 +190,13 @@ class FileStorage:
         try:
             os.mkdir(folder)
         except FileExistsError:
+            if folder.is_file():
+                raise _below_a_file(folder) from None
             return ()
+        except NotADirectoryError:
+            if not self.directory.is_dir():
+                raise
+            raise _below_a_file(folder) from None
         except FileNotFoundError:
             entered = self._make_folder(folder.parent)
             folder.mkdir(exist_ok=True)
@@ -205,6 +210,14 @@ class FileStorage:
             except OSError:
                 return
             folder = folder.parent
+
+
+def _below_a_file(folder: Path) -> InvalidInput:
+    return InvalidInput(
+        f"nothing can be written in {folder.as_uri()}: a part of this path is a file, "
+        "not a directory; choose another path",
+        path=folder.as_uri(),
+    )
 
 
 def make_directory(directory: Path) -> None:
@@ -231,13 +244,20 @@ def _remove_tree(folder: Path) -> None:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
+    """Never write into `target`: if it exists, it may share its bytes with a live file."""
+    temporary = target.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
     try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        # A file system without hard links, or too many of them.
-        shutil.copyfile(source, target)
+        try:
+            os.link(source, temporary)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            # A file system without hard links, or too many of them.
+            shutil.copyfile(source, temporary)
+        os.replace(temporary, target)
+    finally:
+        # A rename between two links of one file does nothing and leaves both.
+        temporary.unlink(missing_ok=True)
 
 
 def _putting(content: bytes) -> Fill:
@@ -283,8 +303,9 @@ def _move(source: Path, target: Path, make_folder: MakeFolder) -> bool:
         try:
             os.replace(source, target)
             break
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             # The folder is absent, or a deletion dropped it just after it was made.
+            # Or it is a file: then `make_folder` raises the error that says so.
             if attempt == _TRIES - 1:
                 raise
             entered |= dict.fromkeys(make_folder(target.parent))

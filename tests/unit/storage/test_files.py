@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from stoker.core.errors import InvalidOption, NotFound, StartupFailed, StorageUnavailable
+from stoker.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    NotFound,
+    StartupFailed,
+    StorageUnavailable,
+)
 from stoker.storage.files import FileStorage
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_place, open_storage
@@ -198,3 +204,59 @@ async def test_a_file_and_its_new_folders_are_durable_together(
     await getattr(storage, how)("a/b/d", b"1")
     assert synced == ["content", f"{tmp_path}/a/b"], "the folders were made durable before"
     assert sorted(os.listdir(tmp_path / "a" / "b")) == ["c", "d"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+async def test_a_pin_replaces_a_copy_and_never_writes_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+):
+    """The copy may share its bytes with a live checkpoint."""
+    storage = FileStorage(tmp_path)
+    await storage.write("live/1", b"one")
+    await storage.write("live/2", b"two")
+    await storage.pin({"live/1": "pins/x"})
+    link = os.link
+
+    def link_after_another_pin(source: Path, target: Path) -> None:
+        (tmp_path / "pins" / "x").unlink(missing_ok=True)
+        link(tmp_path / "live" / "1", tmp_path / "pins" / "x")
+        if not has_links:
+            raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_after_another_pin)
+    await storage.pin({"live/2": "pins/x"})
+    assert await storage.read("live/1") == b"one"
+    assert await storage.read("pins/x") == b"two"
+    assert sorted(_files_in(tmp_path)) == ["1", "2", "x"]
+
+
+async def test_a_file_that_is_pinned_twice_leaves_no_temporary_file(tmp_path: Path):
+    storage = FileStorage(tmp_path)
+    await storage.write("live/1", b"one")
+    for _ in range(2):
+        await storage.pin({"live/1": "pins/x"})
+    assert sorted(_files_in(tmp_path)) == ["1", "x"]
+
+
+@pytest.mark.parametrize("path", ["file/a", "file/a/b"])
+@pytest.mark.parametrize("mounted", [True, False])
+async def test_a_write_below_a_file_is_refused_with_the_reason(
+    tmp_path: Path, path: str, mounted: bool
+):
+    storage = FileStorage(tmp_path, made_by_writing=not mounted)
+    await storage.write("file", b"1")
+    source = tmp_path / "source"
+    source.write_bytes(b"2")
+    for write in (
+        storage.write(path, b""),
+        storage.create(path, b""),
+        storage.upload(source, path),
+        storage.adopt(source, path),
+        storage.pin({"file": path}),
+    ):
+        with pytest.raises(InvalidInput, match=r"nothing can be written in .*/file.* is a file"):
+            await write
+    with pytest.raises(NotFound):
+        await storage.read(path)
+    assert await storage.read("file") == b"1"
