@@ -133,9 +133,12 @@ class EndpointHost:
     async def _end(self, hosted: HostedEndpoint) -> None:
         failure: BaseException | None = None
         try:
-            await self._refuse_calls(hosted)
-            if not self._vanished:
-                await hosted.endpoint.on_stop()
+            try:
+                await self._refuse_calls(hosted)
+            finally:
+                # A cancellation ends the wait for the calls, but never skips the hook.
+                if not self._vanished:
+                    await hosted.endpoint.on_stop()
         except BaseException as error:
             failure = error
             raise

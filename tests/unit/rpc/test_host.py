@@ -45,3 +45,46 @@ async def test_a_queued_call_of_a_dead_process_leaves_no_warning() -> None:
         await asyncio.sleep(0)
         gc.collect()
     assert [str(warning.message) for warning in caught] == []
+
+
+async def test_a_second_cancellation_does_not_skip_the_stop_hook() -> None:
+    events: list[str] = []
+
+    class Stubborn(Slow):
+        """Its call does not end at once when it is cancelled."""
+
+        async def answer(self) -> int:
+            started.set()
+            try:
+                return await super().answer()
+            finally:
+                events.append("call cancelled")
+                cancelled.set()
+                await asyncio.sleep(0)
+
+        async def on_stop(self) -> None:
+            await asyncio.sleep(0)
+            events.append("stopped")
+
+    network = MemoryNetwork()
+    client, server = network.service("client"), network.service("server")
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with server.running(Stubborn("slow")) as own_address:
+            address.set_result(own_address)
+            await asyncio.Event().wait()
+
+    serving = asyncio.create_task(serve())
+    slow = await client.connect(await address, SlowGateway)
+    call = asyncio.ensure_future(slow.answer())
+    await started.wait()
+    serving.cancel()
+    await cancelled.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    with pytest.raises(StokerError):
+        await call
+    assert events == ["call cancelled", "stopped"]
