@@ -335,3 +335,17 @@ async def test_only_ephemeral_keys_may_be_lost_with_the_machine(
     )
     assert mode == 2, "FULL"
     await session.close()
+
+
+async def test_whoever_is_cancelled_while_closing_ends_as_cancelled(tmp_path: Path):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    watch = Watch()
+    await session.read("a", watch=watch)
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(session.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert not any(thread.name.startswith("coordinator") for thread in threading.enumerate())
+    assert list((tmp_path / "sessions").iterdir()) == []

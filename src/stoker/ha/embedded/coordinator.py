@@ -11,7 +11,6 @@ together (`group_commit`).
 """
 
 import asyncio
-import contextlib
 import logging
 import math
 from collections.abc import Sequence
@@ -167,13 +166,10 @@ class EmbeddedCoordinator:
             return
         self._closed = True
         self._lose()
-        await self._end_observer()
         try:
-            await self._thread.run(self._session.end)
-        except CoordinatorUnavailable as error:
-            log.warning("session %s ended without removing its keys: %s", self.session, error)
+            await self._end_observer()
         finally:
-            await self._thread.close()
+            await self._end_session()
 
     def _require_session(self) -> None:
         if self.state is ConnectionState.LOST:
@@ -255,6 +251,15 @@ class EmbeddedCoordinator:
         if self._observer is None:
             return
         self._observer.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._observer
-        self._observer = None
+        # Unlike awaiting the task, this raises the cancellation of the caller only.
+        await asyncio.wait([self._observer])
+        if not self._observer.cancelled():
+            self._observer.result()
+
+    async def _end_session(self) -> None:
+        try:
+            await self._thread.run(self._session.end)
+        except CoordinatorUnavailable as error:
+            log.warning("session %s ended without removing its keys: %s", self.session, error)
+        finally:
+            await self._thread.close()

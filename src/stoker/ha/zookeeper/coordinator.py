@@ -162,12 +162,19 @@ class ZooKeeperCoordinator:
             return
         self._closed = True
         self._show(ConnectionState.LOST)
-        if self._keeper is not None:
-            self._keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._keeper
-        if self._link is not None:
-            await self._link.end()
+        try:
+            if self._keeper is not None:
+                await self._end_keeper(self._keeper)
+        finally:
+            if self._link is not None:
+                await self._link.end()
+
+    async def _end_keeper(self, keeper: asyncio.Task[None]) -> None:
+        keeper.cancel()
+        # Unlike awaiting the task, this raises the cancellation of the caller only.
+        await asyncio.wait([keeper])
+        if not keeper.cancelled():
+            keeper.result()
 
     async def _read_with_watch(
         self,

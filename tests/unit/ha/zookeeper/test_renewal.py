@@ -1,5 +1,6 @@
 """An auto-renewing coordinator opens sessions until one is granted, on virtual time."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -69,3 +70,16 @@ async def test_a_session_that_cannot_be_renewed_is_tried_again(
     assert coordinator.state is ConnectionState.CONNECTED
     assert coordinator.session == "session-1"
     await coordinator.close()
+
+
+@virtual
+async def test_whoever_is_cancelled_while_closing_ends_as_cancelled(link: type[FakeLink]):
+    coordinator = await ZooKeeperCoordinator.open(LOCATION, ZooKeeperOptions())
+    await all_is_quiet(1)
+    closing = asyncio.create_task(coordinator.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert link.opened[0].state is ConnectionState.LOST, "the session has ended all the same"
+    assert closing.cancelled()
