@@ -11,7 +11,7 @@ from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from stoker.savepoints.manifest import SavedFile
-from stoker.storage.contract import Storage
+from stoker.storage.contract import Storage, no_such_file, storage_unavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,7 +28,7 @@ async def copy_file(source: Storage, path: str, target: Storage, to: str) -> Sav
         content = await source.read(path)
         await target.write(to, content)
         return SavedFile(path=to, size=len(content), sha256=hashlib.sha256(content).hexdigest())
-    async with _as_local_file(source, path) as local:
+    async with as_local_file(source, path) as local:
         sha256 = await asyncio.to_thread(_sha256_of, local)
         await target.upload(local, to)
         return SavedFile(path=to, size=size, sha256=sha256)
@@ -39,7 +39,7 @@ async def checksum(storage: Storage, path: str) -> SavedFile:
     if size <= LARGEST_IN_MEMORY:
         content = await storage.read(path)
         return SavedFile(path=path, size=size, sha256=hashlib.sha256(content).hexdigest())
-    async with _as_local_file(storage, path) as local:
+    async with as_local_file(storage, path) as local:
         return SavedFile(path=path, size=size, sha256=await asyncio.to_thread(_sha256_of, local))
 
 
@@ -63,10 +63,16 @@ async def for_all(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list
 
 
 @asynccontextmanager
-async def _as_local_file(storage: Storage, path: str) -> AsyncIterator[Path]:
+async def as_local_file(storage: Storage, path: str) -> AsyncIterator[Path]:
+    """The file itself if it is on this machine, otherwise a temporary copy."""
     parts = urlsplit(storage.url(path))
     if parts.scheme == "file":
-        yield Path(unquote(parts.path))
+        try:
+            yield Path(unquote(parts.path))
+        except FileNotFoundError as error:
+            raise no_such_file(storage.url(path)) from error
+        except OSError as error:
+            raise storage_unavailable("read", storage.url(path), error) from error
         return
     with tempfile.TemporaryDirectory(prefix="stoker-copy-") as folder:
         local = Path(folder) / secrets.token_hex(8)

@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from stoker.core.errors import CorruptContent
 from stoker.savepoints.layout import (
@@ -30,6 +31,7 @@ from stoker.savepoints.logs import (
 
 _CRC_HEADER = struct.Struct(">4si")
 _CRC_MAGIC = b"crc\0"
+_LARGEST_READ = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +227,7 @@ def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Da
     return damages
 
 
-def matches_checksums(content: bytes, checksums: bytes) -> bool:
+def matches_checksums(file: BinaryIO, checksums: bytes) -> bool:
     """Whether a file has the checksums that Hadoop stored beside it; unreadable ones tell nothing.
 
     A checksum file names the size of a piece, and has one checksum for each piece of the file.
@@ -233,6 +235,13 @@ def matches_checksums(content: bytes, checksums: bytes) -> bool:
     magic, size = _CRC_HEADER.unpack_from(checksums.ljust(_CRC_HEADER.size, b"\0"))
     if magic != _CRC_MAGIC or size <= 0:
         return True
-    pieces = (content[at : at + size] for at in range(0, len(content), size))
-    found = b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
-    return found == checksums[_CRC_HEADER.size :]
+    expected = checksums[_CRC_HEADER.size :]
+    found = bytearray()
+    while piece := file.read(min(size, _LARGEST_READ)):
+        checksum = zlib.crc32(piece)
+        left = size - len(piece)
+        while left and (more := file.read(min(left, _LARGEST_READ))):
+            checksum = zlib.crc32(more, checksum)
+            left -= len(more)
+        found += checksum.to_bytes(4, "big")
+    return found == expected

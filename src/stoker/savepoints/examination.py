@@ -1,10 +1,13 @@
 """Examine a checkpoint or a savepoint, and copy its last good batch out of it."""
 
+import asyncio
+import io
 import posixpath
 from dataclasses import dataclass
+from pathlib import Path
 
 from stoker.core.errors import InvalidInput, NotFound
-from stoker.savepoints.copying import copy_file, for_all
+from stoker.savepoints.copying import LARGEST_IN_MEMORY, as_local_file, copy_file, for_all
 from stoker.savepoints.doctor import (
     Diagnosis,
     Evidence,
@@ -16,6 +19,7 @@ from stoker.savepoints.layout import checksum_path
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import MANIFEST
 from stoker.savepoints.restore import verify
+from stoker.storage.contract import Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,22 +92,42 @@ async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) 
         except NotFound:
             # The query is running, and Spark has deleted the file since it was listed.
             present.discard(path)
+            sizes.pop(path, None)
+            contents.pop(path, None)
 
     async def examine_content(path: str) -> None:
-        content = await location.parent.read(f"{root}/{path}")
-        sizes[path] = len(content)
-        beside = checksum_path(path)
-        if beside in present and not matches_checksums(
-            content, await location.parent.read(f"{root}/{beside}")
-        ):
-            damaged[path] = "its content differs from what Spark wrote (wrong checksum)"
+        full = f"{root}/{path}"
+        sizes[path] = await location.parent.size(full)
         if needs_content(path):
-            contents[path] = content
+            contents[path] = await location.parent.read(full)
+        beside = checksum_path(path)
+        if beside not in present:
+            return
+        checksums = await location.parent.read(f"{root}/{beside}")
+        if path in contents:
+            is_intact = matches_checksums(io.BytesIO(contents[path]), checksums)
+        else:
+            is_intact = await _matches_checksums(location.parent, full, checksums)
+        if not is_intact:
+            damaged[path] = "its content differs from what Spark wrote (wrong checksum)"
 
     await for_all(paths, read)
     query = folder.rpartition("/")[2] or location.name
     evidence = Evidence(paths=sorted(present), contents=contents, damaged=damaged, sizes=sizes)
     return diagnose(query, evidence)
+
+
+async def _matches_checksums(storage: Storage, path: str, checksums: bytes) -> bool:
+    """Compare a file of any size without loading it into memory."""
+    if await storage.size(path) <= LARGEST_IN_MEMORY:
+        return matches_checksums(io.BytesIO(await storage.read(path)), checksums)
+
+    def compare(local: Path) -> bool:
+        with local.open("rb") as file:
+            return matches_checksums(file, checksums)
+
+    async with as_local_file(storage, path) as local:
+        return await asyncio.to_thread(compare, local)
 
 
 async def cut_back(examination: Examination, target: str, open_storage: OpenStorage) -> None:

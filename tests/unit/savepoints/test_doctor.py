@@ -1,15 +1,19 @@
 """The doctor names damage and finds the last good batch."""
 
+import io
 import struct
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidInput, NotFound
+from stoker.savepoints import doctor
 from stoker.savepoints.doctor import matches_checksums
 from stoker.savepoints.examination import Examination, cut_back, examine
+from stoker.storage.files import FileStorage
 from stoker.storage.memory import MemoryStorage
 from unit.savepoints.checkpoint_files import FakeQuery
 
@@ -139,7 +143,7 @@ async def test_a_file_that_a_running_query_deletes_during_the_examination_is_no_
 
 
 class PurgedWhileRead(MemoryStorage):
-    """A storage from which some files vanish at the moment at which they are read."""
+    """A storage from which some files vanish at the moment at which they are looked at."""
 
     def __init__(self, purged: list[str]) -> None:
         super().__init__()
@@ -148,7 +152,7 @@ class PurgedWhileRead(MemoryStorage):
     async def _turn(self, operation: str, path: str) -> None:
         await super()._turn(operation, path)
         inside = path.partition("/")[2]
-        if operation == "read" and inside in self.purged:
+        if operation in ("size", "read") and inside in self.purged:
             self.purged.remove(inside)
             del self.files[path]
 
@@ -258,14 +262,50 @@ def checksums_of(content: bytes, piece: int) -> bytes:
 @given(st.binary(max_size=300), st.integers(1, 64), st.data())
 def test_a_changed_byte_is_always_found(content: bytes, piece: int, data: st.DataObject):
     checksums = checksums_of(content, piece)
-    assert matches_checksums(content, checksums)
+    assert matches_checksums(io.BytesIO(content), checksums)
     if content:
         at = data.draw(st.integers(0, len(content) - 1))
         changed = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
-        assert not matches_checksums(changed, checksums)
-        assert not matches_checksums(content[:-1], checksums)
+        assert not matches_checksums(io.BytesIO(changed), checksums)
+        assert not matches_checksums(io.BytesIO(content[:-1]), checksums)
 
 
 @pytest.mark.parametrize("checksums", [b"", b"crc", b"xyz\0\0\0\2\0", b"crc\0\0\0\0\0"])
 def test_a_checksum_file_that_cannot_be_read_is_no_sign_of_damage(checksums: bytes):
-    assert matches_checksums(b"content", checksums)
+    assert matches_checksums(io.BytesIO(b"content"), checksums)
+
+
+@given(st.binary(max_size=300), st.integers(1, 64), st.integers(1, 64))
+def test_the_pieces_of_a_file_may_be_larger_than_what_is_read_at_once(
+    content: bytes, piece: int, at_once: int
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doctor, "_LARGEST_READ", at_once)
+        assert matches_checksums(io.BytesIO(content), checksums_of(content, piece))
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+async def test_a_large_file_is_compared_with_its_checksums_but_not_loaded_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_local: bool
+):
+    class Unloaded(FileStorage if is_local else MemoryStorage):  # type: ignore[misc]
+        async def read(self, path: str) -> bytes:
+            assert not path.endswith("1.changelog")
+            return await super().read(path)
+
+    written = MemoryStorage()
+    query = FakeQuery(written, "out")
+    query.run(3)
+    large = f"{query.root}/state/0/0/1.changelog"
+    folder, _, name = large.rpartition("/")
+    written.files[f"{folder}/.{name}.crc"] = checksums_of(written.files[large], 4)
+    storage = Unloaded(tmp_path) if is_local else Unloaded()
+    for path, content in written.files.items():
+        await storage.write(path.replace(query.root, "one", 1), content)
+    monkeypatch.setattr("stoker.savepoints.examination.LARGEST_IN_MEMORY", 4)
+    assert (await examine("/saved/one", lambda _: storage)).is_sound
+    await storage.write(f"one/state/0/0/{name}", b"damaged 1")
+    (diagnosis,) = (await examine("/saved/one", lambda _: storage)).queries
+    assert [str(damage) for damage in diagnosis.damages] == [
+        f"state/0/0/{name}: its content differs from what Spark wrote (wrong checksum)"
+    ]
