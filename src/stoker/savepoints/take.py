@@ -145,8 +145,7 @@ class SavepointWriter:
         await location.parent.write(location.inside(GRAPH), content)
         copied = [await checksum(location.parent, location.inside(GRAPH))]
         for sha256, path in self._artifacts.items():
-            target = location.inside(artifact_path(sha256))
-            copied.append(await copy_file(self._storage, path, location.parent, target))
+            copied.append(await self._copy_artifact(sha256, path))
         saved: list[SavedQuery] = []
         for query in queries:
             saved.append(await query.saved_query())
@@ -168,6 +167,20 @@ class SavepointWriter:
         await location.parent.write(location.inside(MANIFEST), encode_manifest(manifest))
         failpoint("savepoint.after-manifest")
         return manifest
+
+    async def _copy_artifact(self, sha256: str, path: str) -> SavedFile:
+        location = self._target
+        target = location.inside(artifact_path(sha256))
+        copied = await copy_file(self._storage, path, location.parent, target)
+        # Otherwise damaged content would get a new checksum and look sound.
+        if copied.sha256 != sha256:
+            raise SavepointFailed(
+                f"the job's file {self._storage.url(path)} is damaged (checksum "
+                f"{copied.sha256[:12]}…, expected {sha256[:12]}…): no job could start from the "
+                "savepoint; restore the file from a backup",
+                path=path,
+            )
+        return copied
 
     async def _discard(self, storage: Storage, folder: str) -> None:
         try:

@@ -2,13 +2,20 @@
 
 import asyncio
 import errno
+import hashlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.core.errors import SavepointFailed, StorageUnavailable, UnusableSavepoint
+from stoker.core.errors import (
+    InvalidInput,
+    SavepointFailed,
+    StorageUnavailable,
+    UnusableSavepoint,
+)
 from stoker.core.failpoints import SAVEPOINT_FAILPOINTS, armed
 from stoker.core.ids import JobId, RegionId
 from stoker.savepoints.catalog import dispose, list_savepoints
@@ -18,6 +25,7 @@ from stoker.savepoints.locations import locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import MANIFEST, decode_manifest
 from stoker.savepoints.restore import read_restore_record, restore, verify
 from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
+from stoker.storage.files import FileStorage
 from stoker.storage.memory import MemoryStorage
 from unit.savepoints.checkpoint_files import JOB, FakeQuery, streaming_graph
 
@@ -155,6 +163,23 @@ async def test_a_damaged_checkpoint_gives_no_savepoint_and_says_which_file():
     del world.storage.files[f"{query.root}/state/0/1/2.changelog"]
     with pytest.raises(SavepointFailed, match=r"state/0/1 lacks .* version 2"):
         await world.take("out")
+    assert world.saved.files == {}
+
+
+async def test_a_damaged_file_of_the_job_gives_no_savepoint_and_is_named():
+    world = World()
+    FakeQuery(world.storage, "out").run(1)
+    world.storage.files["jobs/file"] = b"damaged"
+    header = SavepointHeader(savepoint_id="one", kind="savepoint", at=1)
+    writer = SavepointWriter(
+        world.storage,
+        streaming_graph("out"),
+        locate(PATH, world.open),
+        header,
+        artifacts={hashlib.sha256(b"sound").hexdigest(): "jobs/file"},
+    )
+    with pytest.raises(SavepointFailed, match=r"jobs/file is damaged .* from a backup"):
+        await writer.write([RegionId("out")])
     assert world.saved.files == {}
 
 
