@@ -1,5 +1,8 @@
 """List the savepoints of a directory, and dispose of one."""
 
+from posixpath import normpath
+from urllib.parse import unquote, urlsplit
+
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.failpoints import failpoint
@@ -58,4 +61,12 @@ async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage
 
 
 def _path_of(url: str) -> str:
-    return url.removeprefix("file://").rstrip("/")
+    """In one form, whether a local directory is given as a path or as a URL."""
+    if url.startswith("/"):
+        path = url
+    elif (parts := urlsplit(url)).scheme == "file":
+        path = unquote(parts.path)
+    else:
+        return url.rstrip("/")
+    # POSIX, and so normpath, treats two leading slashes as special.
+    return normpath(f"/{path.lstrip('/')}")

@@ -320,6 +320,25 @@ async def test_a_disposal_touches_neither_live_checkpoints_nor_other_directories
     assert world.saved.files == {"precious/data": b"1"}
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{}/cluster 1/jobs/one",
+        "/{}/cluster 1/jobs/one",
+        "{}/other/../cluster 1/jobs/one",
+        "file://{}/cluster%201/jobs/one",
+        "file://localhost{}/%63luster%201//jobs/one",
+        "file://{}/other/%2e%2e/cluster%201/jobs/one",
+    ],
+)
+async def test_a_job_of_the_cluster_is_recognized_in_every_form_of_its_path(
+    tmp_path: Path, path: str
+):
+    storage = FileStorage(tmp_path / "cluster 1")
+    with pytest.raises(InvalidInput, match="belongs to a job of this cluster"):
+        await dispose(path.format(tmp_path), World().open, storage)
+
+
 def test_a_savepoint_is_named_by_its_directory_or_its_manifest():
     assert parent_and_name("file:///d/s-1/") == ("file:///d", "s-1")
     assert parent_and_name("/d/s-1/manifest.json") == ("/d", "s-1")
