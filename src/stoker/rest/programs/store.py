@@ -5,6 +5,12 @@ may share one content. Invariant: an entry never points to a missing content. So
 written before the entry and deleted after it, and a sweep removes contents that an interrupted
 upload or deletion has left without an entry. It removes only old ones, since an upload that is
 still running has not written its entry yet.
+
+A lock keeps "the content is there" and "nobody needs the content" true until the step that relies
+on it. It holds within one process, the leading master, to which all requests are forwarded. A
+request that a master still serves after it has lost its leadership may overlap with one of the next
+leader: an upload and a deletion of the same content at that moment can leave an entry without
+content, whose use fails until the program is uploaded again.
 """
 
 import asyncio
@@ -12,7 +18,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -57,6 +63,8 @@ class ProgramStore:
     storage: Storage
     ids: Ids
     clock: WallClock = system_wall_clock
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while an entry is written, and while a content without an entry is deleted."""
 
     async def add(self, name: str, sha256: str, size: int, file: Path) -> StoredProgram:
         """Add a program; it is durable when this returns."""
@@ -66,10 +74,11 @@ class ProgramStore:
         )
         await self.storage.upload(file, f"{CONTENTS}/{sha256}")
         failpoint("programs.before-entry")
-        await self.storage.create(f"{_ENTRIES}/{program.id}.json", msgspec.json.encode(program))
-        if not await self.storage.exists(f"{CONTENTS}/{sha256}"):
-            # The last other program with this content was deleted at the same time.
-            await self.storage.upload(file, f"{CONTENTS}/{sha256}")
+        async with self.lock:
+            await self.storage.create(f"{_ENTRIES}/{program.id}.json", msgspec.json.encode(program))
+            if not await self.storage.exists(f"{CONTENTS}/{sha256}"):
+                # The last other program with this content was deleted meanwhile.
+                await self.storage.upload(file, f"{CONTENTS}/{sha256}")
         return program
 
     async def all(self) -> list[StoredProgram]:
@@ -102,8 +111,9 @@ class ProgramStore:
         program = await self.get(program_id)
         await self.storage.delete(_entry(program_id))
         failpoint("programs.after-removing-entry")
-        if not any(other.sha256 == program.sha256 for other in await self.all()):
-            await self.storage.delete(f"{CONTENTS}/{program.sha256}")
+        async with self.lock:
+            if not any(other.sha256 == program.sha256 for other in await self.all()):
+                await self.storage.delete(f"{CONTENTS}/{program.sha256}")
 
 
 def _entry(program_id: str) -> str:
@@ -150,9 +160,10 @@ async def sweep(programs: ProgramStore, max_age: timedelta) -> int:
     wanted = {f"{CONTENTS}/{program.sha256}" for program in entries.values() if program}
     removed = 0
     for path in sorted(old.keys() - wanted):
-        # The same content may have been uploaded again; that upload checks after writing its entry.
-        if (await programs.storage.modified(CONTENTS)).get(path) == old[path]:
-            failpoint("programs.before-sweeping")
-            await programs.storage.delete(path)
-            removed += 1
+        async with programs.lock:
+            # The same content may have been uploaded again since the entries were read.
+            if (await programs.storage.modified(CONTENTS)).get(path) == old[path]:
+                failpoint("programs.before-sweeping")
+                await programs.storage.delete(path)
+                removed += 1
     return removed

@@ -1,15 +1,19 @@
 """The store of uploaded programs: crashes between two steps, sweeps, and names of files."""
 
+import asyncio
 import errno
 import hashlib
 import random
 import tempfile
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from builders import all_is_quiet, virtual
 from stoker.core.errors import CorruptContent, InvalidInput
 from stoker.core.failpoints import REST_FAILPOINTS, armed
 from stoker.core.ids import Ids
@@ -132,6 +136,40 @@ async def test_an_upload_keeps_content_that_a_sweep_is_about_to_remove() -> None
 
     assert await sweep(UploadDuringSweep(storage, Ids(), lambda: now[0]), DAY) == 0
     assert await storage.exists(f"programs/contents/{sha256}")
+
+
+class InterruptedStorage(MemoryStorage):
+    """A storage in which `step` begins between the last look at a content and its deletion."""
+
+    def __init__(self, now: Callable[[], int], step: Callable[[], Coroutine[Any, Any, Any]]):
+        super().__init__(now)
+        self.step = step
+        self.running: asyncio.Task[Any] | None = None
+
+    async def delete(self, path: str) -> None:
+        if path.startswith("programs/contents/") and self.running is None:
+            self.running = asyncio.create_task(self.step())
+            await all_is_quiet()
+        await super().delete(path)
+
+
+@pytest.mark.parametrize("how", ["delete", "sweep"])
+@virtual
+async def test_an_upload_during_the_deletion_of_its_content_keeps_the_content(how: str) -> None:
+    now = [1000]
+    storage = InterruptedStorage(lambda: now[0], lambda: added(programs, CONTENT))
+    programs = ProgramStore(storage, Ids(), lambda: now[0])
+    first = await added(programs, CONTENT)
+    if how == "delete":
+        await programs.delete(first.id)
+    else:
+        await storage.delete(f"programs/entries/{first.id}.json")
+        now[0] += 2 * DAY_MS
+        assert await sweep(programs, DAY) == 1
+    assert storage.running is not None
+    again = await storage.running
+    assert [program.id for program in await programs.all()] == [again.id]
+    assert await storage.read(f"programs/contents/{again.sha256}") == CONTENT
 
 
 async def test_only_the_leader_sweeps_and_continues_after_a_failure() -> None:
