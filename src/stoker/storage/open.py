@@ -33,8 +33,10 @@ def _directory(url: str) -> Path | None:
     if url.startswith("/"):
         return Path(url)
     parts = urlsplit(url)
-    if parts.scheme == "file":
-        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+    if parts.scheme in ("file", "local"):
+        # "local" would open fsspec's local file system, which cannot create a file exactly once.
+        is_path = parts.netloc in ("", "localhost") and parts.path.startswith("/")
+        if parts.scheme == "local" or not is_path:
             raise InvalidOption(
                 f"{url!r} is not a storage directory; write file:///absolute/path", url=url
             )

@@ -1,7 +1,10 @@
 """Storage on an object store, through fsspec.
 
-Object stores write a file whole or not at all, and offer a conditional write for `create`; fsspec
-passes both through. A file system without them must not be opened here.
+Object stores write a file whole or not at all, and offer a conditional write for `create`. It
+reaches them only if the fsspec driver implements `pipe_file(…, mode="create")` by it. fsspec's
+default looks whether the file exists and then writes, so that two writers may both succeed; drivers
+older than this mode may ignore it. Such a file system must not be opened here for the storage of a
+cluster. Nothing checks that, because two writers that meet at the wrong moment cannot be tried out.
 """
 
 import asyncio

@@ -123,6 +123,7 @@ def test_a_directory_that_cannot_be_created_is_named_in_the_error(tmp_path: Path
     [
         ("relative/path", "absolute path"),
         ("file://host/path", "file:///absolute/path"),
+        ("local:///path", "file:///absolute/path"),
         ("nosuch://bucket", "nosuch"),
     ],
 )
