@@ -49,7 +49,8 @@ class RestOptions:
     )
     shutdown_timeout: timedelta = option(
         "rest.server.shutdown-timeout",
-        "How long the server waits for requests in progress when it closes.",
+        "When the server closes: how long asynchronous operations have to end and clients to read "
+        "their outcomes, and then how long requests in progress have to end.",
         timedelta(seconds=5),
     )
     upload_directory: Path | None = option(

@@ -34,8 +34,9 @@ async def serving(
 ) -> AsyncIterator[str]:
     """Answers requests while the context is open; yields the base URL.
 
-    At exit the server accepts no new connections, answers waiting requests with 503, and gives all
-    other requests in progress `shutdown_timeout` to end.
+    At exit the server first answers waiting requests with 503 and gives asynchronous operations
+    `shutdown_timeout` to end and clients to read their outcomes. Then it accepts no new connections
+    and gives requests in progress `shutdown_timeout` to end.
     """
     check_binding(options.bind_address, "rest.bind-address", authenticated=authenticated)
     listener = _bind_first_free(
@@ -51,11 +52,14 @@ async def serving(
                 scope.spawn("forwarder", app.prepare_to_forward())
                 yield url
         finally:
-            app.release_waiting()
-            server.should_exit = True
-            await task
-            # Requests that exceed the timeout are cancelled, and still send an answer.
-            await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
+            try:
+                await app.prepare_to_close()
+            finally:
+                server.should_exit = True
+                await task
+                # Requests that exceed the timeout are cancelled, and still send an answer.
+                await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
+                await app.close()
 
 
 def _bind_first_free(address: str, ports: tuple[range, ...], option: str) -> socket.socket:
@@ -121,7 +125,9 @@ class _Server(uvicorn.Server):
                 loop="none",
                 http="httptools",
                 ws="none",
-                lifespan="on",
+                # `serving` prepares and closes the app: uvicorn tells it of the shutdown too late,
+                # when it has closed all connections.
+                lifespan="off",
                 log_config=None,
                 log_level="warning",
                 access_log=False,

@@ -11,9 +11,11 @@ import pytest
 
 from stoker.core.errors import InvalidOption, StartupFailed
 from stoker.core.options import ByteSize
+from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.options import RestOptions
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import RUNNING
+from unit.rest.control.test_savepoints import DONE, TRIGGER, SavepointDispatcher
 
 
 def options(port: str, **others: object) -> RestOptions:
@@ -90,6 +92,60 @@ async def test_a_long_poll_does_not_delay_the_shutdown_of_the_server() -> None:
         answer = await waiting
     assert answer.status_code == 503
     assert "try again" in answer.json()["errors"][0]
+
+
+class SlowSavepoints(SavepointDispatcher):
+    def __init__(self, master: Master) -> None:
+        super().__init__(master, DONE)
+        self.gate = asyncio.Event()
+
+    async def savepoint_status(
+        self, job_id: str, trigger_id: str, seconds: float
+    ) -> SavepointStatus:
+        await self.gate.wait()
+        return DONE
+
+
+async def test_a_server_that_closes_lets_clients_read_the_outcomes_of_operations() -> None:
+    """It refuses new ones, and answers about old ones also when it no longer leads.
+
+    (OPS-03, OPS-04)
+    """
+    master = Master(options=options("0", shutdown_timeout=timedelta(minutes=1)))
+    saving, end = SlowSavepoints(master), asyncio.Event()
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def serve() -> None:
+        async with master.serving() as url:
+            started.set_result(url)
+            await end.wait()
+
+    async with asyncio.timeout(20), httpx.AsyncClient() as http:
+        server = asyncio.create_task(serve())
+        savepoints = f"{await started}/jobs/{RUNNING}/savepoints"
+        await http.post(savepoints, params={"triggerId": TRIGGER})
+        end.set()
+        refused = await http.post(savepoints, params={"triggerId": "8" * 32})
+        assert (refused.status_code, "shutting down" in refused.text) == (503, True)
+        master.leading = False
+        status = f"{savepoints}/{TRIGGER}"
+        assert (await http.get(status)).json()["status"]["id"] == "IN_PROGRESS"
+        saving.gate.set()
+        outcome = (await http.get(status)).json()
+        assert outcome["operation"] == {"location": "/saved/one"}
+        await server
+        with pytest.raises(httpx.ConnectError):
+            await http.get(status)
+
+
+async def test_outcomes_that_nobody_reads_delay_the_end_only_for_the_shutdown_timeout() -> None:
+    """Operations that still run then are cancelled (OPS-04)."""
+    master = Master(options=options("0", shutdown_timeout=timedelta(seconds=0)))
+    SlowSavepoints(master)
+    async with asyncio.timeout(20), httpx.AsyncClient() as http, master.serving() as url:
+        answer = await http.post(f"{url}/jobs/{RUNNING}/savepoints")
+        assert answer.status_code == 202
+    assert not [each for each in asyncio.all_tasks() if each.get_name().startswith("savepoint")]
 
 
 async def test_a_connection_is_kept_alive_until_the_client_closes_it() -> None:

@@ -9,7 +9,8 @@ The order matters:
 2. The request must come from a page that may use this server, within the caller's rate, with a
    token whose role allows it, and from a client of a version that works with this one.
 3. An upload must fit in size and find a free place; only then is its body received.
-4. A standby forwards to the leader. A forwarded request is never forwarded again.
+4. A standby forwards to the leader, except for questions about operations that were triggered at
+   this master. A forwarded request is never forwarded again.
 
 Invariant: every response, also a refusal, carries the security headers and the server's version,
 and a request that is cancelled because the server closes still gets an answer that says so, unless
@@ -41,6 +42,10 @@ OPEN_PATHS = frozenset({"/openapi.json", *PAGES})
 """Paths that describe the API, not the cluster: a browser must load them without a token."""
 LOCAL_PATHS = frozenset({"/config", *OPEN_PATHS})
 """Paths that every master answers itself, leader or standby."""
+OPERATION_PATHS = re.compile(
+    r"(?:/jobs/[^/]+/savepoints|/jobs/[^/]+/checkpoints|/savepoint-disposal)/([^/]+)"
+)
+"""Paths of the status of an operation; they end with its trigger id."""
 UPLOAD_PATHS = re.compile(r"/jobs|/jars/upload|/jobs/[^/]+/upgrade")
 FORWARDED = b"x-stoker-forwarded"
 """Marks a forwarded request; prevents a forwarding loop between standbys. The value is the address
@@ -77,28 +82,28 @@ class RestMiddleware:
         self._uploads = UploadLimit(services.options.max_concurrent_uploads)
         self._compressor = Compressor()
 
-    def release_waiting(self) -> None:
-        """Ends long polls and event streams, since the server closes; new ones are refused.
+    async def prepare_to_close(self) -> None:
+        """End what would outlast the server, which still listens meanwhile.
 
-        Those whose response has not begun get 503; the others end with their connection.
+        Long polls and event streams end now, and new ones are refused: those whose response has not
+        begun get 503, the others end with their connection. Operations have `shutdown_timeout` to
+        end and to be read by their clients; new ones are refused.
         """
         self._closing = True
         for task in self._waiting:
             if task is not None:
                 task.cancel()
+        await self._services.operations.close(self._services.options.shutdown_timeout)
+
+    async def close(self) -> None:
+        """For a server that has answered all requests."""
+        if self._forwarder is not None:
+            await self._forwarder.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = scope["type"]
-        if kind == "http":
-            await self._http(scope, receive, _ResponseSend(send, self._headers))
-            return
-        await self._app(scope, receive, send)
-        if kind == "lifespan":
-            await self._services.operations.close(self._services.options.shutdown_timeout)
-            if self._forwarder is not None:
-                await self._forwarder.close()
+        await self._answer(scope, receive, _ResponseSend(send, self._headers))
 
-    async def _http(self, scope: Scope, receive: Receive, send: "_ResponseSend") -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: "_ResponseSend") -> None:
         query = scope["query_string"]
         waits = b"wait=" in query or b"follow=" in query or scope["path"].endswith("/events")
         if waits and self._closing:
@@ -166,11 +171,19 @@ class RestMiddleware:
         receive: Receive,
         send: Send,
     ) -> None:
-        if path in LOCAL_PATHS or self._services.leads():
+        if path in LOCAL_PATHS or self._services.leads() or self._knows_operation(path):
             reached = {**scope, "path": path, SERVICES: self._services}
             await self._app(reached, receive, send)
         else:
             await self._forward_to_leader(scope, headers, receive, send)
+
+    def _knows_operation(self, path: str) -> bool:
+        """Whether the path asks for an operation that was triggered here: no other master knows it.
+
+        So a client learns the outcome although another master leads by now.
+        """
+        asked = OPERATION_PATHS.fullmatch(path)
+        return asked is not None and self._services.operations.knows(asked[1])
 
     def _find_refusal(
         self, scope: Scope, headers: dict[bytes, bytes], path: str

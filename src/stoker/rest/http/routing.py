@@ -284,9 +284,6 @@ class Router:
             node.routes[method] = (route, route.path_arguments(path))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await _serve_lifespan(receive, send)
-            return
         method, path = scope["method"], scope["path"]
         values: list[str] = []
         node = _find(self._root, [part for part in path.split("/") if part], 0, values) or _NO_ROUTE
@@ -331,12 +328,3 @@ _NO_ROUTE = _Node()
 def _allowed_methods(methods: Iterable[str]) -> Response:
     allowed = ", ".join(sorted({*methods, "OPTIONS"}))
     return Response(b"", status=204, media_type=None, headers=[("Allow", allowed)])
-
-
-async def _serve_lifespan(receive: Receive, send: Send) -> None:
-    """Answers the lifespan events of the server; the router has nothing to start or stop."""
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

@@ -1,8 +1,9 @@
 """Asynchronous operations: they continue after the response, and clients poll them by id.
 
 Each operation runs once, however often it is triggered under the same id, so a client can repeat a
-request whose response it missed. The results belong to the process, not to a leadership: a client
-that polls after a change of leader within the same process still learns the outcome.
+request whose response it missed. The results belong to the process, not to a leadership: this
+master answers about them also when another one leads, and before it closes it gives clients time to
+read them.
 """
 
 import asyncio
@@ -80,6 +81,10 @@ class Operations:
     def __contains__(self, key: OperationKey) -> bool:
         self._forget_old()
         return key in self._operations
+
+    def knows(self, trigger_id: str) -> bool:
+        """Whether any operation has this trigger id, of whatever kind and job."""
+        return any(key.trigger_id == trigger_id.lower() for key in self._operations)
 
     def status(self, key: OperationKey) -> OperationAnswer:
         """The state of an operation; raises NotFound for an unknown or forgotten key."""

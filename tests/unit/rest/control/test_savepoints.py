@@ -134,7 +134,7 @@ async def test_a_lost_master_fails_the_operation_instead_of_leaving_it_open() ->
 
 @virtual
 async def test_the_outcome_of_an_operation_is_known_when_another_master_leads() -> None:
-    """Shows OPS-06."""
+    """The master that was asked for it answers, and forwards only other questions (OPS-06)."""
     master = Master()
     SavepointDispatcher(master, DONE)
     async with master.in_process() as http:
@@ -142,7 +142,9 @@ async def test_the_outcome_of_an_operation_is_known_when_another_master_leads() 
         path = f"/jobs/{RUNNING}/savepoints/{TRIGGER}"
         before = await outcome(http, path)
         SavepointDispatcher(master, NotFound("the next leader has taken no savepoint"))
+        master.leading = False
         assert await outcome(http, path) == before == {"location": "/saved/one"}
+        assert (await http.get(f"/jobs/{RUNNING}/savepoints/{'8' * 32}")).status_code == 503
 
 
 async def test_an_invalid_savepoint_request_is_refused_at_once() -> None:
