@@ -43,12 +43,13 @@ _TRIAL_SECONDS = 30.0
 )
 async def upgrade(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
     """The body is that of a submission; the other parameters are in the query."""
-    job_id = parse_job_id(jobid)
-    query = request.query
-    trigger_id = choose_trigger_id(get_text(query, "triggerId"), services.ids)
-    window = get_seconds(query, "window-seconds")
-    dispatcher = await services.dispatcher()
     async with drain_after_error(request) as chunks:
+        job_id = parse_job_id(jobid)
+        query = request.query
+        trigger_id = choose_trigger_id(get_text(query, "triggerId"), services.ids)
+        window = get_seconds(query, "window-seconds")
+        # Without a leader it would be pointless to receive files.
+        dispatcher = await services.dispatcher()
         async with receive_upload(
             chunks,
             request.headers.get("content-type", ""),

@@ -1,13 +1,15 @@
 """POST /jobs"""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from stoker.core.errors import StorageUnavailable
+from stoker.core.errors import NoLeader, StorageUnavailable
 from stoker.core.options import ByteSize
+from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.options import RestOptions
 from stoker.rest.requests.uploads import FileWriter
 from stoker.testing.rest import Master, parts
@@ -47,6 +49,28 @@ async def test_a_repeated_submission_is_reported_as_such(master: Master) -> None
     answer = await post(master, parts(new_graph()))
     assert answer.status_code == 202
     assert answer.json()["repeated"] is True
+
+
+class LeaderlessMaster(Master):
+    async def find_dispatcher(self) -> DispatcherGateway:
+        raise NoLeader("no dispatcher leads at the moment")
+
+
+@pytest.mark.parametrize("path", ["/jobs", f"/jobs/{RUNNING}/upgrade"])
+async def test_a_refused_upload_is_read_to_its_end_so_that_the_client_sees_the_reason(
+    path: str,
+) -> None:
+    pieces = [b"--x\r\n", b"more", b"the end"]
+
+    async def content() -> AsyncIterator[bytes]:
+        while pieces:
+            yield pieces.pop(0)
+
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    async with LeaderlessMaster().in_process() as http:
+        answer = await http.post(path, content=content(), headers=kind)
+    assert answer.status_code == 503
+    assert pieces == []
 
 
 async def test_the_idempotency_key_of_the_header_reaches_the_dispatcher(master: Master) -> None:
