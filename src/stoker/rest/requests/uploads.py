@@ -1,8 +1,8 @@
 """Receives the parts of a multipart request as a stream.
 
 A job may come with gigabytes of files, in a process that must renew its leases every few seconds.
-So no file is held in memory, and no write and no hash runs on the event loop. A client may also
-lie about the length of its request, disconnect, or send anything for a file name.
+So no file is held in memory, and no write, hash or removal runs on the event loop. A client may
+also lie about the length of its request, disconnect, or send anything for a file name.
 
 Invariant: the files of a request exist only while its context is open, however it ends; a name
 that the client chose is shown in messages and never used as a path.
@@ -72,9 +72,9 @@ class RequestFolder:
             self._path = make_temporary_directory("stoker-upload-", self._parent)
         return self._path / name
 
-    def remove(self) -> None:
+    async def remove(self) -> None:
         if self._path is not None:
-            shutil.rmtree(self._path, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, self._path, ignore_errors=True)
 
 
 def make_temporary_directory(prefix: str, parent: Path | None) -> Path:
@@ -134,7 +134,7 @@ async def _receive_parts(
             reader.close()
         yield reader
     finally:
-        folder.remove()
+        await folder.remove()
 
 
 def _make_parser(content_type: str, expected: str) -> PushMultipartParser:

@@ -1,5 +1,7 @@
 """POST /jobs"""
 
+import shutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,24 @@ async def test_a_repeated_submission_is_reported_as_such(master: Master) -> None
     answer = await post(master, parts(new_graph()))
     assert answer.status_code == 202
     assert answer.json()["repeated"] is True
+
+
+async def test_the_files_of_a_request_are_removed_in_a_thread(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The removal of gigabytes must not hold up the renewal of leases."""
+    threads: list[threading.Thread] = []
+    remove = shutil.rmtree
+
+    def record(path: Path, ignore_errors: bool) -> None:
+        threads.append(threading.current_thread())
+        remove(path, ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", record)
+    await post(master, parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL))
+    assert leftovers(master) == []
+    assert len(threads) == 1
+    assert threading.current_thread() not in threads
 
 
 class LeaderlessMaster(Master):
