@@ -4,12 +4,12 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 from stoker.aio.clock import WallClock, system_wall_clock
+from stoker.blob.server import BlobServer
 from stoker.core.errors import NoLeader
-from stoker.core.ids import BlobKey, Ids, JobId
+from stoker.core.ids import Ids
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
 from stoker.ha.publication import LeaderAddress
@@ -29,29 +29,10 @@ FindProcess = Callable[[str], Awaitable[InspectionGateway]]
 """Finds the inspection endpoint of the process at an address."""
 
 
-class JobBlobs(Protocol):
-    """Stores the files of a submitted job; implemented by the BlobServer.
-
-    A file is durable when the call returns. Storing the same content again is harmless.
-    """
-
-    async def adopt(self, job_id: JobId, source: Path, *, sha256: str, size: int) -> BlobKey:
-        """Takes over a file that is hashed already; `source` may be gone afterwards."""
-        ...
-
-    async def put_file(self, job_id: JobId, source: Path, *, sha256: str) -> BlobKey:
-        """Copies a file of another process and checks its hash."""
-        ...
-
-    async def delete_job(self, job_id: JobId) -> None:
-        """Deletes all files of a job that was refused."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class RestServices:
     dispatcher: FindDispatcher
-    blobs: JobBlobs
+    blobs: BlobServer
     leads: Callable[[], bool]
     """Whether this master leads and so answers requests itself."""
     leader_url: Callable[[], str | None]

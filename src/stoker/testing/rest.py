@@ -14,6 +14,7 @@ from typing import Any, cast
 import httpx
 import msgspec
 
+from stoker.blob.server import BlobServer
 from stoker.core.errors import (
     DuplicateJob,
     InvalidJobGraph,
@@ -274,18 +275,24 @@ class DispatcherInMemory(DispatcherGateway):
         ]
 
 
-class BlobsInMemory:
+class BlobsInMemory(BlobServer):
+    """A blob server that keeps files without a storage, and can be told to refuse them."""
+
     def __init__(self) -> None:
         self.content: dict[tuple[JobId, str], bytes] = {}
         self.refusal: Exception | None = None
 
-    async def adopt(self, job_id: JobId, source: Path, *, sha256: str, size: int) -> BlobKey:
+    async def adopt(
+        self, job_id: JobId, source: Path, *, sha256: str, size: int, name: str = ""
+    ) -> BlobKey:
         assert source.stat().st_size == size  # noqa: ASYNC240
         key = await self.put_file(job_id, source, sha256=sha256)
         source.unlink()  # noqa: ASYNC240
         return key
 
-    async def put_file(self, job_id: JobId, source: Path, *, sha256: str) -> BlobKey:
+    async def put_file(
+        self, job_id: JobId, source: Path, *, sha256: str, name: str = ""
+    ) -> BlobKey:
         if self.refusal is not None:
             raise self.refusal
         content = source.read_bytes()  # noqa: ASYNC240

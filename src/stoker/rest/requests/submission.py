@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 from stoker.api.jobs import IDEMPOTENCY_KEY, JobSubmitted
+from stoker.blob.server import BlobServer
 from stoker.core.errors import (
     CorruptContent,
     InvalidInput,
@@ -30,7 +31,7 @@ from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import HeaderParameter, post
 from stoker.rest.openapi.bodies import submission
 from stoker.rest.requests.uploads import Upload, UploadedFile, receive_upload
-from stoker.rest.services import JobBlobs, RestServices
+from stoker.rest.services import RestServices
 
 _DRAIN_SECONDS = 10
 
@@ -101,7 +102,7 @@ def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:
     return msgspec.structs.replace(graph, idempotency_key=idempotency_key)
 
 
-async def store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGraph:
+async def store_files(graph: JobGraph, upload: Upload, blobs: BlobServer) -> JobGraph:
     keys: dict[str, BlobKey] = {}
     stored = []
     for artifact, file in match_artifacts(graph, upload.files):
@@ -122,7 +123,7 @@ async def submit_graph(
 
 @asynccontextmanager
 async def delete_files_if_refused(
-    graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs
+    graph: JobGraph, dispatcher: DispatcherGateway, blobs: BlobServer
 ) -> AsyncIterator[None]:
     """Deletes the files of a refused job at once, unless another job has that id.
 
