@@ -13,7 +13,6 @@ import click
 
 from stoker.cli.display import Display
 from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.options.attachment import Heartbeat, no_heartbeat
 from stoker.cli.options.invocation import Invocation
 from stoker.cli.output import echo_json, say
 from stoker.client.blocking import BlockingClient
@@ -77,14 +76,8 @@ class UserLeft(Exception):
 
 class JobFollower:
     def __init__(
-        self,
-        client: BlockingClient,
-        job_id: JobId,
-        display: Display,
-        ask: AskUser,
-        heartbeat: Heartbeat = no_heartbeat,
+        self, client: BlockingClient, job_id: JobId, display: Display, ask: AskUser
     ) -> None:
-        self._heartbeat = heartbeat
         self._client = client
         self._job_id = job_id
         self._display = display
@@ -108,7 +101,6 @@ class JobFollower:
 
     def _watch(self) -> JobDetails:
         while True:
-            self._heartbeat()
             details = self._client.job(self._job_id)
             self._display.show(details)
             if details.status.globally_terminal:

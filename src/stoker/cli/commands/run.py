@@ -14,7 +14,7 @@ from stoker.cli.display import (
 )
 from stoker.cli.exit_codes import INTERRUPTED, OK
 from stoker.cli.follow import JobFollower, UserLeft, ask_about_interrupt
-from stoker.cli.options.attachment import attach_to_client, heartbeat_for
+from stoker.cli.options.attachment import attach_to_client, heartbeats_for
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.options.job import JobFile, from_savepoint, job_file_options, restore_options
@@ -119,11 +119,10 @@ def _watch(
     display = display_on_stderr(quiet=invocation.json, plain=program)
     if program and not invocation.json:
         display = ProgramDisplay(display, client, job_id)
-    with closing(display):
+    with closing(display), heartbeats_for(graph, client, invocation):
         can_leave = not temporary and graph.client_timeout_seconds is None
         ask = ask_about_interrupt(can_leave=can_leave)
-        heartbeat = heartbeat_for(graph, client, invocation)
-        follower = JobFollower(client, job_id, display, ask, heartbeat)
+        follower = JobFollower(client, job_id, display, ask)
         try:
             details = follower.until_end(f"Job {job_id} is accepted.")
         except UserLeft:

@@ -4,8 +4,9 @@ The command sends heartbeats while it watches. The cluster cancels the job when 
 client.heartbeat.timeout, so a lost connection or a killed terminal ends the job as well.
 """
 
-import time
-from collections.abc import Callable
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import msgspec
 from stoker.cli.options.invocation import Invocation
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.core.errors import StokerError
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     # Commands that only watch a job should not wait for the import of what reads job files.
     from stoker.pipeline.building import LoadedJob
 
-Heartbeat = Callable[[], None]
-"""Called repeatedly while a command watches its job, so it must be cheap."""
+_END_SECONDS = 1.0
+"""How long the command waits at its end for a heartbeat that is on its way."""
 
 
 def attach_to_client(loaded: "LoadedJob", invocation: Invocation) -> "LoadedJob":
@@ -32,31 +34,43 @@ def attach_to_client(loaded: "LoadedJob", invocation: Invocation) -> "LoadedJob"
     return replace(loaded, graph=graph)
 
 
-def heartbeat_for(graph: JobGraph, client: BlockingClient, invocation: Invocation) -> Heartbeat:
+def heartbeats_for(
+    graph: JobGraph, client: BlockingClient, invocation: Invocation
+) -> AbstractContextManager[None]:
+    """Send heartbeats while the context is open, if the job is attached to this command."""
     if graph.client_timeout_seconds is None:
-        return no_heartbeat
-    return Attachment(client, graph.job_id, _options(invocation)).send_when_due
+        return nullcontext()
+    return sending_heartbeats(client, graph.job_id, _options(invocation))
 
 
-class Attachment:
-    """Sends the heartbeats of one job's client."""
+@contextmanager
+def sending_heartbeats(
+    client: BlockingClient, job_id: JobId, options: ClientOptions
+) -> Iterator[None]:
+    """Send them from a thread, so that they continue while the command waits for its user."""
+    over = threading.Event()
+    # A daemon: a master that does not answer must not keep the command from ending.
+    thread = threading.Thread(
+        target=_send_until, args=(over, client, job_id, options), name="heartbeats", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(_END_SECONDS)
 
-    def __init__(self, client: BlockingClient, job_id: JobId, options: ClientOptions) -> None:
-        self._client = client
-        self._job_id = job_id
-        self._interval = options.heartbeat_interval.total_seconds()
-        self._timeout = options.heartbeat_timeout.total_seconds()
-        self._next = time.monotonic()
 
-    def send_when_due(self) -> None:
-        if time.monotonic() >= self._next:
-            self._client.heartbeat(self._job_id, self._timeout)
-            self._next = time.monotonic() + self._interval
+def _send_until(
+    over: threading.Event, client: BlockingClient, job_id: JobId, options: ClientOptions
+) -> None:
+    is_over = False
+    while not is_over:
+        # The command, which watches the job, reports that no master answers or that it has ended.
+        with suppress(StokerError):
+            client.heartbeat(job_id, options.heartbeat_timeout.total_seconds())
+        is_over = over.wait(options.heartbeat_interval.total_seconds())
 
 
 def _options(invocation: Invocation) -> ClientOptions:
     return invocation.configuration().of(ClientOptions)
-
-
-def no_heartbeat() -> None:
-    """The heartbeat of a command whose job is not attached to it."""
