@@ -15,6 +15,7 @@ from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import Artifact, ArtifactKind
 from stoker.core.replacements import ReplacementKind, ReplacementPhase
+from stoker.core.secrets import MASK
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, new_graph
 
@@ -68,6 +69,20 @@ async def test_the_blocking_client_triggers_and_follows_an_upgrade():
     known = master.dispatcher.replacements
     assert known[upgrade].kind is ReplacementKind.UPGRADE
     assert (known[rescale].kind, known[rescale].partitions) == (ReplacementKind.RESCALE, 8)
+
+
+async def test_the_reason_why_a_new_version_does_not_run_shows_no_secrets():
+    """The new version has the same secret settings as the old one (REST-16)."""
+    master = Master()
+    async with master.serving() as url, AsyncClient(url) as client:
+        trigger_id = await client.begin_rescale(RUNNING, 8)
+        set_phase(master, trigger_id, ReplacementPhase.ROLLED_BACK)
+        known = master.dispatcher.replacements
+        plan = msgspec.structs.replace(known[trigger_id], reason="no login with hunter2")
+        known[trigger_id] = plan
+        master.dispatcher.jobs[plan.new_id] = master.dispatcher.jobs[RUNNING]
+        state = await client.replacement(RUNNING, trigger_id)
+    assert state.reason == f"no login with {MASK}"
 
 
 async def test_invalid_upgrade_requests_are_refused_with_an_explanation():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from stoker.core.checkpoints import CheckpointEntry, Checkpoints
 from stoker.core.results import Failure, FailureRecord, JobDetails
 from stoker.core.secrets import MASK, SURELY_SECRET, is_secret
 
@@ -42,9 +43,10 @@ def without_secrets(job: JobDetails) -> JobDetails:
         parameters=masked(job.parameters),
         failures=tuple(_record(record, values) for record in job.failures),
         plan=tuple(
-            msgspec.structs.replace(each, description=_without(each.description, values))
+            msgspec.structs.replace(each, description=redact_text(each.description, values))
             for each in job.plan
         ),
+        checkpoints=_redact_checkpoints(job.checkpoints, values),
     )
 
 
@@ -61,8 +63,34 @@ def secret_values(settings: Mapping[str, str]) -> list[str]:
 def redact_failure(failure: Failure, values: Iterable[str]) -> Failure:
     return msgspec.structs.replace(
         failure,
-        message=_without(failure.message, values),
-        stack_trace=_without(failure.stack_trace, values),
+        message=redact_text(failure.message, values),
+        stack_trace=redact_text(failure.stack_trace, values),
+    )
+
+
+def _redact_checkpoints(known: Checkpoints, values: list[str]) -> Checkpoints:
+    def redact(entry: CheckpointEntry | None) -> CheckpointEntry | None:
+        return None if entry is None else _redact_checkpoint(entry, values)
+
+    restored = known.restored
+    if restored is not None:
+        restored = msgspec.structs.replace(restored, path=redact_text(restored.path, values))
+    return msgspec.structs.replace(
+        known,
+        history=tuple(_redact_checkpoint(entry, values) for entry in known.history),
+        latest_completed=redact(known.latest_completed),
+        latest_savepoint=redact(known.latest_savepoint),
+        latest_failed=redact(known.latest_failed),
+        restored=restored,
+        retained=redact(known.retained),
+    )
+
+
+def _redact_checkpoint(entry: CheckpointEntry, values: list[str]) -> CheckpointEntry:
+    return msgspec.structs.replace(
+        entry,
+        path=None if entry.path is None else redact_text(entry.path, values),
+        failure=None if entry.failure is None else redact_text(entry.failure, values),
     )
 
 
@@ -74,7 +102,8 @@ def _record(record: FailureRecord, values: list[str]) -> FailureRecord:
     )
 
 
-def _without(text: str, values: Iterable[str]) -> str:
+def redact_text(text: str, values: Iterable[str]) -> str:
+    """The text without these secret values, and without credentials."""
     for value in values:
         text = text.replace(value, MASK)
     return without_credentials(text)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.core.checkpoints import CheckpointEntry
 from stoker.core.results import Failure, FailureRecord
 from stoker.security.redaction import (
     MASK,
@@ -15,7 +16,7 @@ from stoker.security.redaction import (
     without_credentials,
 )
 from stoker.testing.rest import Master
-from stoker.testing.sample_jobs import FAILED, RUNNING, START
+from stoker.testing.sample_jobs import FAILED, RUNNING, START, STREAM, streaming_details
 
 SECRET = "hunter2"
 URL = f"jdbc:postgresql://tom:{SECRET}@db/x?password={SECRET}&ssl=true"
@@ -82,6 +83,41 @@ async def test_secrets_are_redacted_and_the_rest_is_shown(master: Master) -> Non
     trace = history["entries"][0]["stacktrace"]
     assert f"jdbc:postgresql://{MASK}@db/x?password={MASK}&ssl=true" in trace
     assert SECRET not in events.text
+
+
+LOCATION = f"sftp://tom:{SECRET}@host/saved/one"
+
+
+def with_secret(entry: CheckpointEntry | None) -> CheckpointEntry | None:
+    return entry and msgspec.structs.replace(
+        entry, path=LOCATION, failure=f"no login with {SECRET}"
+    )
+
+
+@pytest.mark.parametrize("path", ["details", "checkpoints", "checkpoints/details/{number}"])
+async def test_checkpoints_show_no_secrets(path: str) -> None:
+    """Neither in the location of a savepoint nor in the reason why one failed (REST-16)."""
+    job = streaming_details()
+    known = job.checkpoints
+    assert known.latest_failed is not None
+    assert known.restored is not None
+    history = tuple(entry for each in known.history if (entry := with_secret(each)))
+    checkpoints = msgspec.structs.replace(
+        known,
+        history=history,
+        latest_completed=with_secret(known.latest_completed),
+        latest_savepoint=with_secret(known.latest_savepoint),
+        latest_failed=with_secret(known.latest_failed),
+        restored=msgspec.structs.replace(known.restored, path=LOCATION),
+        retained=history[0],
+    )
+    master = Master()
+    master.dispatcher.jobs[STREAM] = msgspec.structs.replace(job, checkpoints=checkpoints)
+    async with master.in_process() as http:
+        answer = await http.get(f"/jobs/{STREAM}/{path.format(number=known.latest_failed.id)}")
+    assert answer.status_code == 200
+    assert SECRET not in answer.text
+    assert f"no login with {MASK}" in answer.text
 
 
 @pytest.mark.parametrize(

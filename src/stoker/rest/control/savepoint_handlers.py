@@ -13,6 +13,7 @@ from stoker.core.ids import JobId
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
+from stoker.rest.jobs.lookup import load_secret_values
 from stoker.rest.openapi.bodies import FLAG, TEXT, TRIGGER_ID, json_object
 from stoker.rest.requests.operations import (
     OperationKey,
@@ -31,6 +32,7 @@ from stoker.rest.requests.parameters import (
 from stoker.rest.services import RestServices
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.manifest import SavepointView
+from stoker.security.redaction import redact_text
 
 SAVEPOINT = "savepoint"
 DISPOSAL = "savepoint disposal"
@@ -158,7 +160,8 @@ async def _wait_for_location(services: RestServices, job_id: JobId, trigger_id: 
                 "completed, stoker savepoint list shows it"
             ) from None
     if status.taken is None:
-        raise SavepointFailed(status.message, error=status.error)
+        secrets = await load_secret_values(dispatcher, job_id)
+        raise SavepointFailed(redact_text(status.message, secrets), error=status.error)
     return status.taken.path
 
 

@@ -4,11 +4,14 @@ Other triggered operations end with the master that started them. A replacement 
 coordinator, so any later leader continues it and can report on it.
 """
 
+import msgspec
+
 from stoker.api.operations import ReplacementAnswer, Triggered, answer_of
 from stoker.core.errors import InvalidInput
 from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
+from stoker.rest.jobs.lookup import load_secret_values
 from stoker.rest.openapi.bodies import TEXT, TRIGGER_ID, WHOLE_NUMBER, json_object, submission
 from stoker.rest.requests.operations import choose_trigger_id, parse_trigger_id
 from stoker.rest.requests.parameters import (
@@ -28,6 +31,7 @@ from stoker.rest.requests.submission import (
 )
 from stoker.rest.requests.uploads import receive_upload
 from stoker.rest.services import RestServices
+from stoker.security.redaction import redact_text
 
 _MAX_WAIT_SECONDS = 20.0
 """Longest time for which a status request is held open."""
@@ -113,7 +117,12 @@ async def replacement(
     phase = None if known is None else _phase(known)
     seconds = min(get_seconds({"wait": wait}, "wait") or 0.0, _MAX_WAIT_SECONDS)
     dispatcher = await services.dispatcher()
-    return answer_of(await dispatcher.replacement_status(job_id, trigger_id, phase, seconds))
+    state = await dispatcher.replacement_status(job_id, trigger_id, phase, seconds)
+    if state.reason:
+        # It may quote the failure of the new version.
+        secrets = await load_secret_values(dispatcher, state.new_id)
+        state = msgspec.structs.replace(state, reason=redact_text(state.reason, secrets))
+    return answer_of(state)
 
 
 def _phase(text: str) -> ReplacementPhase:

@@ -40,15 +40,21 @@ from stoker.rest.requests.parameters import (
     read_fields,
 )
 from stoker.rest.services import RestServices
+from stoker.security.redaction import without_secrets
 
 CHECKPOINT = "checkpoint"
 TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
 _POLL_SECONDS = 0.5
 
 
+async def _load_job(services: RestServices, jobid: str) -> JobDetails:
+    """The job as it may be shown: failures and locations of savepoints may quote secrets."""
+    return without_secrets(await load_job(services, jobid))
+
+
 @get("/jobs/{jobid}/checkpoints", summary="Checkpoints of a streaming job")
 async def checkpoints(jobid: JobIdText, services: RestServices) -> CheckpointStatistics:
-    return checkpoint_statistics(await load_job(services, jobid), services.clock())
+    return checkpoint_statistics(await _load_job(services, jobid), services.clock())
 
 
 @get("/jobs/{jobid}/checkpoints/config", summary="Checkpoint settings of a streaming job")
@@ -61,7 +67,7 @@ async def checkpoint_details(
     jobid: JobIdText, checkpointid: str, services: RestServices
 ) -> CheckpointAnswer:
     number = parse_count(checkpointid, "checkpointid")
-    job = await load_job(services, jobid)
+    job = await _load_job(services, jobid)
     return checkpoint_with_tasks(job, find_checkpoint(job, number), services.clock())
 
 

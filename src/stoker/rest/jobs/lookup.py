@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-from stoker.core.errors import NotFound
-from stoker.core.ids import vertex_hex_id
+from stoker.core.errors import NotFound, StokerError
+from stoker.core.ids import JobId, vertex_hex_id
 from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
+from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.programs.parts import with_parts
 from stoker.rest.requests.parameters import parse_job_id, parse_vertex_id
 from stoker.rest.services import RestServices
+from stoker.security.redaction import secret_values
 
 
 async def load_job(services: RestServices, jobid: str) -> JobDetails:
@@ -21,6 +23,15 @@ async def check_job_exists(services: RestServices, jobid: str) -> None:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     await dispatcher.job_status(job_id)
+
+
+async def load_secret_values(dispatcher: DispatcherGateway, job_id: JobId) -> list[str]:
+    """Values to be masked in texts about a job; none if the job is not known any more."""
+    try:
+        job = await dispatcher.job_details(job_id)
+    except StokerError:
+        return []
+    return secret_values(job.configuration | job.parameters)
 
 
 async def load_vertex(services: RestServices, jobid: str, vertexid: str) -> "FoundVertex":

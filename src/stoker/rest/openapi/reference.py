@@ -29,8 +29,10 @@ header, as from Flink's tools or curl, are served.
 
 If the `Content-Length` of a request exceeds `rest.server.max-content-length`, the answer is 413
 before the body is read. Values whose setting or parameter is named like a password, secret, token,
-credential or key are never shown, not even where an error quotes them; nor are users and passwords
-in URLs. The output of jobs is not masked.
+credential or key are never shown, not even where a failure quotes them; nor are users and passwords
+in URLs. There are two exceptions. The output of jobs is not masked. The location of a savepoint is
+complete in the result of an operation and in the answers below `/savepoints`, because clients send
+it back: leave credentials out of such URLs, and give them to the driver of the storage.
 
 ## Operations of Flink 2.3
 

@@ -18,6 +18,7 @@ from stoker.api.operations import COMPLETED, IN_PROGRESS, OperationAnswer, Opera
 from stoker.core.errors import InvalidInput, NotFound, StokerError, Unavailable
 from stoker.core.ids import Ids, JobId, is_hex_id
 from stoker.rest.flink.java_throwable import failure_cause
+from stoker.security.redaction import without_credentials
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ async def _run(work: Work) -> OperationAnswer:
     try:
         return _completed(await work())
     except StokerError as error:
-        return _completed(_failure(type(error).__name__, error.message))
+        return _completed(_failure(type(error).__name__, without_credentials(error.message)))
     except Exception:
         # The top of a task whose request was answered before its work was done.
         log.exception("an operation failed")

@@ -10,6 +10,7 @@ import httpx
 from builders import all_is_quiet, virtual
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
+from stoker.core.secrets import MASK
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
 from stoker.testing.rest import Master
@@ -120,6 +121,21 @@ async def test_a_failed_operation_is_completed_with_its_cause() -> None:
 
     failed = SavepointStatus(done=True, error="StorageUnavailable", message="no space")
     await with_master(failed, scenario)
+
+
+@virtual
+async def test_the_cause_of_a_failed_operation_shows_no_secrets() -> None:
+    """Neither a secret setting of the job nor credentials in a URL (REST-16)."""
+
+    async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
+        await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
+        await outcome(http, f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
+        answer = await http.get(f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
+        assert "hunter2" not in answer.text
+        assert f"no login at sftp://{MASK}@host with {MASK}" in answer.text
+
+    message = "no login at sftp://tom:hunter2@host with hunter2"
+    await with_master(SavepointStatus(done=True, error="E", message=message), scenario)
 
 
 @virtual
