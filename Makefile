@@ -31,7 +31,7 @@ test: $(STAMP) ## all tests
 
 .PHONY: check
 check: lint types layers ## style, types, layers, unit and simulation tests: under two minutes
-	STOKER_SEEDS=15 $(PYTEST) -n 2 $(QUICK)
+	TEST_SEEDS=15 $(PYTEST) -n 2 $(QUICK)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff: faults and format
@@ -57,7 +57,7 @@ unit: $(STAMP) ## pure tests, seconds
 
 .PHONY: simulation
 simulation: $(STAMP) ## whole clusters on virtual time, from many seeds (SEEDS=500)
-	STOKER_SEEDS=$(or $(SEEDS),500) $(PYTEST) tests/simulation
+	TEST_SEEDS=$(or $(SEEDS),500) $(PYTEST) tests/simulation
 
 .PHONY: integration
 integration: $(STAMP) ## real gRPC, real Spark, real processes
@@ -65,19 +65,19 @@ integration: $(STAMP) ## real gRPC, real Spark, real processes
 
 .PHONY: chaos
 chaos: $(STAMP) ## real processes killed and frozen at length (ROUNDS=5, SEED=1), every failpoint
-	STOKER_CHAOS=long STOKER_CHAOS_ROUNDS=$(or $(ROUNDS),5) STOKER_CHAOS_SEED=$(or $(SEED),1) \
+	TEST_CHAOS=long TEST_CHAOS_ROUNDS=$(or $(ROUNDS),5) TEST_CHAOS_SEED=$(or $(SEED),1) \
 		$(PYTEST) -s tests/chaos
 
 .PHONY: savepoints
 savepoints: $(STAMP) ## savepoints of real jobs at length, random sequences with deaths (SEQUENCES=20, SEED=…, else a random one)
-	STOKER_SAVEPOINTS=long STOKER_SEQUENCES=$(or $(SEQUENCES),20) STOKER_SEQUENCE_SEED=$(or $(SEED),0) \
+	TEST_SAVEPOINTS=long TEST_SEQUENCES=$(or $(SEQUENCES),20) TEST_SEQUENCE_SEED=$(or $(SEED),0) \
 		$(PYTEST) tests/integration/engine/test_savepoints.py \
 		tests/integration/engine/test_stateful_deaths.py tests/integration/cli/test_savepoints.py \
 		tests/integration/cli/test_upgrades.py tests/integration/cli/test_job_options.py \
 		tests/chaos/test_replacements.py tests/chaos/test_savepoint_law.py
 
 .PHONY: flink-tools
-flink-tools: $(STAMP) ## Flink's command line and dashboard (STOKER_FLINK=…/lib names its jars)
+flink-tools: $(STAMP) ## Flink's command line and dashboard (FLINK_JARS=…/lib names its jars)
 	$(PYTEST) tests/integration/cli/test_flink_tools.py
 
 .PHONY: bench

@@ -1,6 +1,6 @@
 """Response times of the command line, against a bare interpreter and Flink's command line.
 
-Flink's command line is measured when STOKER_FLINK names the folder with Flink's jars. `flink list`
+Flink's command line is measured when FLINK_JARS names the folder with Flink's jars. `flink list`
 sends its request to the same master. `flink run` cannot, because it submits a serialized Java
 object; it submits to a real JobManager of Flink, which has no task managers, as our master has no
 task executors. Flink's script starts a JVM that reads the configuration before the JVM that sends
@@ -20,7 +20,7 @@ from bench.measure import Verdict, alternate, environment_of_commands, rounds
 
 STOKER = [sys.executable, "-m", "stoker.cli.main"]
 ROUNDS = rounds(15)
-FLINK = os.environ.get("STOKER_FLINK")
+FLINK = os.environ.get("FLINK_JARS")
 AIM_FASTER = 8.0
 JOB = """
 name: copy

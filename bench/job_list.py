@@ -28,7 +28,7 @@ from stoker.core.ids import Ids
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
-ENDED_JOBS = int(os.environ.get("STOKER_BENCH_ENDED", "10000"))
+ENDED_JOBS = int(os.environ.get("BENCH_ENDED", "10000"))
 RUNNING_JOBS = 4
 LISTS_PER_SECOND = 50
 SECONDS = 10

@@ -48,15 +48,14 @@ class Verdict:
 
 
 def rounds(default: int) -> int:
-    """The number of rounds; STOKER_BENCH_ROUNDS overrides it for a quick trial."""
-    return int(os.environ.get("STOKER_BENCH_ROUNDS", default))
+    """The number of rounds; BENCH_ROUNDS overrides it for a quick trial."""
+    return int(os.environ.get("BENCH_ROUNDS", default))
 
 
 def environment_of_commands() -> dict[str, str]:
-    """The environment of this process without what is meant for the benchmarks.
+    """The environment of this process without its settings of Stoker.
 
-    Stoker refuses variables such as STOKER_BENCH_ROUNDS, because they are not options. And with
-    PYTHONDONTWRITEBYTECODE a command would lack the compiled modules that an installation has.
+    With PYTHONDONTWRITEBYTECODE a command would lack the compiled modules that an installation has.
     """
     return {
         key: value

@@ -34,7 +34,7 @@ from bench.measure import Sample, Verdict, processor_seconds, rounds
 from bench.raw_submissions import NAME, OfferedJobs, SubmissionResult, prepared_submissions
 from bench.static_list_server import static_list_server
 
-JOBS = int(os.environ.get("STOKER_BENCH_SUBMISSIONS", "300"))
+JOBS = int(os.environ.get("BENCH_SUBMISSIONS", "300"))
 ROUNDS = rounds(6)
 OFFERED_SECONDS = 4
 IDLE_SECONDS = 2

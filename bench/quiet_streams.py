@@ -21,7 +21,7 @@ from stoker.core.ids import Ids
 from stoker.osproc.process_tree import children_of, descendants_of, program_of
 from stoker.processes.local.cluster import LocalCluster
 
-STREAMS = int(os.environ.get("STOKER_BENCH_STREAMS", "20"))
+STREAMS = int(os.environ.get("BENCH_STREAMS", "20"))
 ROUNDS = rounds(5)
 SECONDS = 10
 SETTLING_SECONDS = 60

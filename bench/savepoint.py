@@ -1,6 +1,6 @@
 """Duration of a savepoint, and how much it slows the running query down, by size of state.
 
-`STOKER_BENCH_STATE=1,100,1000` sets the sizes in MB; the default is the two small ones.
+`BENCH_STATE=1,100,1000` sets the sizes in MB; the default is the two small ones.
 """
 
 import os
@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = 1800.0
 
 
 def run() -> list[Verdict]:
-    sizes = [int(text) for text in os.environ.get("STOKER_BENCH_STATE", DEFAULT_SIZES).split(",")]
+    sizes = [int(text) for text in os.environ.get("BENCH_STATE", DEFAULT_SIZES).split(",")]
     verdicts: list[Verdict] = []
     with running_cluster(CONFIGURATION) as cluster:
         client = BlockingClient(cluster.masters)

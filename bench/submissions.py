@@ -2,7 +2,7 @@
 
 One client with several connections submits the jobs. Only the way from the request to the durable
 record is measured: there is no task executor, and every accepted job has a JobMaster and waits for
-slots. STOKER_BENCH_SUBMISSIONS sets the number of jobs in a round; the default is 300.
+slots. BENCH_SUBMISSIONS sets the number of jobs in a round; the default is 300.
 
 On a busy machine the processor time of the master says more than the rate. The case `job-list`
 measures submissions while lists of jobs are requested.
@@ -19,7 +19,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 from stoker.processes.local.cluster import LocalCluster
 
-JOBS = int(os.environ.get("STOKER_BENCH_SUBMISSIONS", "300"))
+JOBS = int(os.environ.get("BENCH_SUBMISSIONS", "300"))
 CLIENTS = 16
 ROUNDS = 3
 AIMS = {"embedded": (0, 100.0), "ZooKeeper, 3 servers": (3, 50.0)}

@@ -1,6 +1,6 @@
 """A large batch, a stream at full speed and a stream of many small batches, against bare PySpark.
 
-STOKER_BENCH_MEGABYTES sets the size of the input; the default is 2000.
+BENCH_MEGABYTES sets the size of the input; the default is 2000.
 """
 
 import functools
@@ -19,7 +19,7 @@ from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 
-MEGABYTES = int(os.environ.get("STOKER_BENCH_MEGABYTES", "2000"))
+MEGABYTES = int(os.environ.get("BENCH_MEGABYTES", "2000"))
 ROUNDS = rounds(3)
 ROWS_PER_MEGABYTE = 16_000
 """A row has 64 bytes: a key and a text that hardly compresses."""

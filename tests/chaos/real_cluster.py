@@ -29,7 +29,7 @@ SESSION_SECONDS = 4.0
 HEARTBEAT_TIMEOUT_SECONDS = 8.0
 START_SECONDS = 300.0
 """Enough for two starts of Spark on a busy machine."""
-LONG = os.environ.get("STOKER_CHAOS") == "long"
+LONG = os.environ.get("TEST_CHAOS") == "long"
 
 CONFIGURATION = f"""
 rest.bind-port: '0'

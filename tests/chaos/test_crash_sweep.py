@@ -1,7 +1,7 @@
 """A process dies at a failpoint, as if by kill -9, and after its restart it completes its work.
 
 Invariant under attack: a crash between any two steps loses nothing and repeats nothing. The short
-form tests a few failpoints, `STOKER_CHAOS=long` tests all of them.
+form tests a few failpoints, `TEST_CHAOS=long` tests all of them.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Leaders and ZooKeeper servers die, freeze and stop.
 
 Invariant under attack: a fault of the control plane does not interrupt any stream.
-`STOKER_CHAOS_SEED` decides the order of the faults; `STOKER_CHAOS=long` repeats them.
+`TEST_CHAOS_SEED` decides the order of the faults; `TEST_CHAOS=long` repeats them.
 """
 
 import os
@@ -14,8 +14,8 @@ import pytest
 from chaos.fault_scenario import FaultScenario
 from chaos.real_cluster import LONG, RealCluster, real_cluster
 
-SEED = int(os.environ.get("STOKER_CHAOS_SEED", "1"))
-ROUNDS = int(os.environ.get("STOKER_CHAOS_ROUNDS", "5")) if LONG else 1
+SEED = int(os.environ.get("TEST_CHAOS_SEED", "1"))
+ROUNDS = int(os.environ.get("TEST_CHAOS_ROUNDS", "5")) if LONG else 1
 
 
 @pytest.fixture(scope="module")

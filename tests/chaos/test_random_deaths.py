@@ -1,8 +1,8 @@
 """Every process that a stream depends on is killed, frozen or cut off.
 
 Invariant under attack: every record of the stream is written exactly once. The test belongs to the
-long form only (`STOKER_CHAOS=long`), because it starts Spark many times. `STOKER_CHAOS_SEED` sets
-the order of the faults and their victims, `STOKER_CHAOS_FAULTS` (names with commas) selects the
+long form only (`TEST_CHAOS=long`), because it starts Spark many times. `TEST_CHAOS_SEED` sets
+the order of the faults and their victims, `TEST_CHAOS_FAULTS` (names with commas) selects the
 faults. The seed is printed.
 """
 
@@ -29,9 +29,9 @@ from chaos.real_cluster import (
 from stoker.core.states import ExecutionState
 from stoker.processes.local.cluster_state import ProcessRecord, send
 
-SEED = int(os.environ.get("STOKER_CHAOS_SEED", "1"))
-ONLY = [name for name in os.environ.get("STOKER_CHAOS_FAULTS", "").split(",") if name]
-ROUNDS = int(os.environ.get("STOKER_CHAOS_ROUNDS", "5"))
+SEED = int(os.environ.get("TEST_CHAOS_SEED", "1"))
+ONLY = [name for name in os.environ.get("TEST_CHAOS_FAULTS", "").split(",") if name]
+ROUNDS = int(os.environ.get("TEST_CHAOS_ROUNDS", "5"))
 LEASE_SECONDS = 20.0
 MARGIN_SECONDS = 3.0
 
@@ -224,7 +224,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, cables: Cables) -> Iterato
         yield cluster
 
 
-@pytest.mark.skipif(not LONG, reason="part of the long form: STOKER_CHAOS=long")
+@pytest.mark.skipif(not LONG, reason="part of the long form: TEST_CHAOS=long")
 @pytest.mark.timeout(7200)
 def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
     cluster: RealCluster, cables: Cables, tmp_path: Path

@@ -1,8 +1,8 @@
 """Leaders are killed in the middle of upgrades and rescales, and the next leader completes them.
 
 Invariant under attack: a stream that is replaced again and again writes each number exactly once.
-The test takes minutes, with real processes and real Spark. It runs only with STOKER_SAVEPOINTS=long
-or STOKER_CHAOS=long.
+The test takes minutes, with real processes and real Spark. It runs only with TEST_SAVEPOINTS=long
+or TEST_CHAOS=long.
 """
 
 import os
@@ -23,8 +23,8 @@ from stoker.core.states import JobStatus
 pytestmark = [
     pytest.mark.timeout(1500),
     pytest.mark.skipif(
-        not LONG and os.environ.get("STOKER_SAVEPOINTS") != "long",
-        reason="minutes on a busy machine: STOKER_SAVEPOINTS=long or STOKER_CHAOS=long",
+        not LONG and os.environ.get("TEST_SAVEPOINTS") != "long",
+        reason="minutes on a busy machine: TEST_SAVEPOINTS=long or TEST_CHAOS=long",
     ),
 ]
 TIMEOUT_SECONDS = 240

@@ -3,9 +3,9 @@
 The law is under attack by random sequences of steps, with real processes and real Spark. The steps
 are input, deaths of runners, task executors and leaders, savepoints, stops, returns to earlier
 savepoints, restarts, upgrades and rescales, with deaths in the middle of each. At the end the sinks
-are compared with the input. `make test` runs one fixed sequence. STOKER_SAVEPOINTS=long draws
-STOKER_SEQUENCES random sequences from STOKER_SEQUENCE_SEED. A failure prints its sequence as JSON;
-STOKER_SEQUENCE='{…}' runs that sequence again.
+are compared with the input. `make test` runs one fixed sequence. TEST_SAVEPOINTS=long draws
+TEST_SEQUENCES random sequences from TEST_SEQUENCE_SEED. A failure prints its sequence as JSON;
+TEST_SEQUENCE='{…}' runs that sequence again.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ from chaos.savepoint_scenario import SavepointScenario
 from chaos.step_sequences import Action, Death, Step, StepSequence, Victim, step_sequences
 from stoker.core.errors import StokerError
 
-LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
-SEQUENCES = int(os.environ.get("STOKER_SEQUENCES", "20"))
-SEED = int(os.environ.get("STOKER_SEQUENCE_SEED", "0")) or random.SystemRandom().randint(1, 10**6)
-REPEATED = os.environ.get("STOKER_SEQUENCE", "")
+LONG = os.environ.get("TEST_SAVEPOINTS") == "long"
+SEQUENCES = int(os.environ.get("TEST_SEQUENCES", "20"))
+SEED = int(os.environ.get("TEST_SEQUENCE_SEED", "0")) or random.SystemRandom().randint(1, 10**6)
+REPEATED = os.environ.get("TEST_SEQUENCE", "")
 
 CONFIGURATION = """
 restart-strategy.type: fixed-delay
@@ -91,7 +91,7 @@ def check_law(cluster: RealCluster, sequence: StepSequence, root: Path) -> None:
         scenario.run()
     except BaseException:
         print(f"files: {root} and {cluster.directory}")
-        print(f"to repeat it: STOKER_SAVEPOINTS=long STOKER_SEQUENCE='{sequence.text}'")
+        print(f"to repeat it: TEST_SAVEPOINTS=long TEST_SEQUENCE='{sequence.text}'")
         raise
     finally:
         scenario.end()
@@ -110,12 +110,12 @@ def test_a_fixed_sequence_loses_and_repeats_nothing(
     check_law(cluster, sequence, next(folders))
 
 
-@pytest.mark.skipif(not LONG or bool(REPEATED), reason="minutes: STOKER_SAVEPOINTS=long")
+@pytest.mark.skipif(not LONG or bool(REPEATED), reason="minutes: TEST_SAVEPOINTS=long")
 @pytest.mark.timeout(7200)
 def test_random_sequences_lose_and_repeat_nothing(
     cluster: RealCluster, folders: Iterator[Path]
 ) -> None:
-    print(f"STOKER_SEQUENCE_SEED={SEED}")
+    print(f"TEST_SEQUENCE_SEED={SEED}")
     drawn: list[tuple[Step, ...]] = []
     failures: list[BaseException] = []
 

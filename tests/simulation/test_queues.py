@@ -32,7 +32,7 @@ QUEUES = QueueOptions(
 )
 MOST_JOBS = {"nightly": 2, "single": 1}
 MOST_SLOTS = {"nightly": 3, "default": 5}
-SEEDS = range(1, 1 + max(1, int(os.environ.get("STOKER_SEEDS", "60")) // 30))
+SEEDS = range(1, 1 + max(1, int(os.environ.get("TEST_SEEDS", "60")) // 30))
 """Fewer seeds than in other modules, because each run takes seconds."""
 JOBS = 200
 

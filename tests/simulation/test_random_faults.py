@@ -1,7 +1,7 @@
 """Random faults from a seed: deaths, stops, freezes, partitions, lost messages, outages.
 
-Every invariant is under attack and is checked at the end of each run. `STOKER_SEEDS=1000` runs that
-many seeds instead of the usual few, `STOKER_FIRST_SEED=77` starts at 77. A failure names its seed.
+Every invariant is under attack and is checked at the end of each run. `TEST_SEEDS=1000` runs that
+many seeds instead of the usual few, `TEST_FIRST_SEED=77` starts at 77. A failure names its seed.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from stoker.ha.memory import Loss
 from stoker.testing.process_view import Slowness
 from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
 
-FIRST = int(os.environ.get("STOKER_FIRST_SEED", "0"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("STOKER_SEEDS", "60")))
+FIRST = int(os.environ.get("TEST_FIRST_SEED", "0"))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("TEST_SEEDS", "60")))
 
 
 class FaultInjector:

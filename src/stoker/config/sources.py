@@ -25,12 +25,10 @@ RESERVED_VARIABLES = frozenset(
         "STOKER_CONFIG",
         "STOKER_DEBUG",
         "STOKER_FAILPOINT",
-        "STOKER_FIRST_SEED",
         "STOKER_HOME",
         "STOKER_LOCAL_CLUSTER",
         "STOKER_MASTER",
         "STOKER_OWNER",
-        "STOKER_SEEDS",
         "STOKER_SPARK_SERVER",
     }
 )

@@ -1,6 +1,6 @@
 """Flink's real command line and dashboard against a real cluster.
 
-STOKER_FLINK names a folder with Flink's jars: lib/ of its distribution, or pyflink/lib of the
+FLINK_JARS names a folder with Flink's jars: lib/ of its distribution, or pyflink/lib of the
 package apache-flink-libraries. The dashboard is opened in Chromium, through Playwright.
 """
 
@@ -19,9 +19,9 @@ from integration.cli.conftest import CommandLine
 from integration.cli.flink_tools import FlinkCommand, dashboard
 from stoker.processes.local.cluster_state import urls_of
 
-LIB = Path(os.environ.get("STOKER_FLINK") or "no/such/jars")
+LIB = Path(os.environ.get("FLINK_JARS") or "no/such/jars")
 pytestmark = [
-    pytest.mark.skipif(not LIB.is_dir(), reason="needs Flink's jars: STOKER_FLINK=…/lib"),
+    pytest.mark.skipif(not LIB.is_dir(), reason="needs Flink's jars: FLINK_JARS=…/lib"),
     pytest.mark.timeout(900),
 ]
 

@@ -66,8 +66,8 @@ def test_a_parallelism_override_sets_the_number_of_shuffle_partitions(
 
 
 @pytest.mark.skipif(
-    os.environ.get("STOKER_SAVEPOINTS") != "long",
-    reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
+    os.environ.get("TEST_SAVEPOINTS") != "long",
+    reason="minutes on a busy machine: TEST_SAVEPOINTS=long",
 )
 @pytest.mark.timeout(600)
 def test_a_cancelled_job_can_retain_its_last_checkpoint_for_another_job(

@@ -11,8 +11,8 @@ from integration.cli.conftest import CommandLine
 from integration.cli.word_stream import PIPELINE, Stream
 
 pytestmark = pytest.mark.skipif(
-    os.environ.get("STOKER_SAVEPOINTS") != "long",
-    reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
+    os.environ.get("TEST_SAVEPOINTS") != "long",
+    reason="minutes on a busy machine: TEST_SAVEPOINTS=long",
 )
 
 

@@ -1,6 +1,6 @@
 """Upgrades of real streaming jobs: no row is lost or written twice.
 
-STOKER_SAVEPOINTS=long adds rollbacks and a rescale.
+TEST_SAVEPOINTS=long adds rollbacks and a rescale.
 """
 
 import json
@@ -16,8 +16,8 @@ from integration.cli.distinct_stream import DistinctStream
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("no_leftovers")]
 long = pytest.mark.skipif(
-    os.environ.get("STOKER_SAVEPOINTS") != "long",
-    reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
+    os.environ.get("TEST_SAVEPOINTS") != "long",
+    reason="minutes on a busy machine: TEST_SAVEPOINTS=long",
 )
 PATIENCE = 240
 

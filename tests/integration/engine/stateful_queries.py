@@ -1,7 +1,7 @@
 """Stateful streaming queries for the tests of this folder, with input and output in files.
 
 The queries are a window that evicts, a join of two streams and a deduplication. With
-STOKER_SAVEPOINTS=long there is more data, and a query that manages its state itself.
+TEST_SAVEPOINTS=long there is more data, and a query that manages its state itself.
 """
 
 import json
@@ -17,7 +17,7 @@ from file_sink import committed_files
 from integration.engine.bench import function
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Transform
 
-LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
+LONG = os.environ.get("TEST_SAVEPOINTS") == "long"
 FILES, ROWS = (40, 500) if LONG else (8, 40)
 FEW_FILES = 12
 """Input files of a query with slow batches; more than the ten after which a log is compacted."""

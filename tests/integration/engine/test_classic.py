@@ -1,6 +1,6 @@
 """Programs and pipelines in drivers of their own, with real JVMs.
 
-Every test starts a JVM, so most tests run only with STOKER_CLASSIC=long.
+Every test starts a JVM, so most tests run only with TEST_CLASSIC=long.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from stoker.osproc.process_tree import descendants_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 long = pytest.mark.skipif(
-    os.environ.get("STOKER_CLASSIC") != "long", reason="needs STOKER_CLASSIC=long"
+    os.environ.get("TEST_CLASSIC") != "long", reason="needs TEST_CLASSIC=long"
 )
 OPTIONS = EngineOptions(
     cancellation_grace=timedelta(seconds=2),

@@ -20,13 +20,13 @@ from stoker.core.states import ExecutionState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-LONG = os.environ.get("STOKER_ENGINE") == "long"
+LONG = os.environ.get("TEST_ENGINE") == "long"
 PUBLISHING = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("publishing."))
 MATERIALIZED = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("materialized."))
 AFTER_DECISION = ("after-record", "move", "removing")
 SAMPLE = ("publishing.before-record", "publishing.after-record", "publishing.after-a-move")
 FAILPOINTS = [name for name in PUBLISHING if "replaced" not in name] if LONG else SAMPLE
-"""All failpoints with STOKER_ENGINE=long; unit tests crash at each of them without Spark."""
+"""All failpoints with TEST_ENGINE=long; unit tests crash at each of them without Spark."""
 
 
 def source_that_dies_once(marker: Path, runs: Path) -> Callable[..., Any]:

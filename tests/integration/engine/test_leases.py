@@ -1,7 +1,7 @@
 """A task ends by itself when its task executor cannot end it any more.
 
 The tests block the event loop to simulate a frozen task executor, which renews nothing, cancels
-nothing and reads nothing. STOKER_LEASES=long adds a driver with its own JVM, a Spark server that
+nothing and reads nothing. TEST_LEASES=long adds a driver with its own JVM, a Spark server that
 hangs, and user code that holds the GIL.
 """
 
@@ -40,9 +40,7 @@ from stoker.engine.lease import Lease
 from stoker.osproc.process_tree import descendants_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-long = pytest.mark.skipif(
-    os.environ.get("STOKER_LEASES") != "long", reason="needs STOKER_LEASES=long"
-)
+long = pytest.mark.skipif(os.environ.get("TEST_LEASES") != "long", reason="needs TEST_LEASES=long")
 LEASE_SECONDS = 16.0
 MARGIN_SECONDS = 8.0
 STUBBORN_PROGRAM = """

@@ -1,6 +1,6 @@
 """Savepoints of real queries that commit batches while Spark purges old files: every row once.
 
-With STOKER_SAVEPOINTS=long there is more data, and a query that manages its state itself.
+With TEST_SAVEPOINTS=long there is more data, and a query that manages its state itself.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Processes of a stateful stream die at random; its output equals that of an undisturbed run.
 
-Runs for minutes, only with STOKER_SAVEPOINTS=long. STOKER_DEATHS_SEED replays a run.
+Runs for minutes, only with TEST_SAVEPOINTS=long. TEST_DEATHS_SEED replays a run.
 """
 
 import os
@@ -21,7 +21,7 @@ from stoker.engine.connect.engine import ConnectEngine
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.timeout(1500),
-    pytest.mark.skipif(not LONG, reason="minutes on a busy machine: STOKER_SAVEPOINTS=long"),
+    pytest.mark.skipif(not LONG, reason="minutes on a busy machine: TEST_SAVEPOINTS=long"),
 ]
 FILES = 10
 DEATHS = 3
@@ -78,8 +78,8 @@ async def test_a_stream_whose_processes_die_writes_the_same_as_an_undisturbed_on
 ) -> None:
     """After each death the query continues from its last committed batch (CKPT-14)."""
     assert name in QUERIES
-    seed = int(os.environ.get("STOKER_DEATHS_SEED", "1"))
-    print(f"STOKER_DEATHS_SEED={seed}")
+    seed = int(os.environ.get("TEST_DEATHS_SEED", "1"))
+    print(f"TEST_DEATHS_SEED={seed}")
     chance = random.Random(seed)
     inputs = tmp_path / "in"
     write_input(inputs, range(FILES))

@@ -1,4 +1,4 @@
-"""A master that starts its task executors on demand, with real Spark (STOKER_CHAOS=long)."""
+"""A master that starts its task executors on demand, with real Spark (TEST_CHAOS=long)."""
 
 import json
 import os
@@ -55,9 +55,7 @@ def processes_besides_masters(cluster: LocalCluster) -> list[ProcessRecord]:
     return [record for record in processes_of(cluster.directory) if record.pid not in masters]
 
 
-@pytest.mark.skipif(
-    os.environ.get("STOKER_CHAOS") != "long", reason="long; test_on_demand is short"
-)
+@pytest.mark.skipif(os.environ.get("TEST_CHAOS") != "long", reason="long; test_on_demand is short")
 @pytest.mark.timeout(420)
 def test_on_demand_task_executors_end_when_idle_or_with_the_master(
     cluster: LocalCluster,

@@ -130,3 +130,15 @@ def test_the_licence_is_the_whole_apache_2_0() -> None:
     assert "Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
     assert PROJECT["project"]["license"] == "Apache-2.0"
+
+
+def test_tests_and_benchmarks_are_controlled_by_variables_that_stoker_does_not_know() -> None:
+    """A process refuses to start with a `STOKER_` variable that is no option, and inherits all."""
+    read = re.compile(r"""environ(?:\.get\(|\[)\s*["'](STOKER_\w+)""")
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in ("tests", "bench")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in read.findall(path.read_text())
+    }
+    assert found == set()
