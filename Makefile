@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SUITES := $(wildcard $(addprefix tests/,unit contract simulation integration chaos compatibility))
 QUICK := $(wildcard $(addprefix tests/,unit simulation))
-CODE := $(wildcard src tests bench examples)
+CODE := $(wildcard src tests bench examples scripts)
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help

@@ -33,7 +33,7 @@ def read_rows(page: str) -> list[tuple[str, str, str]]:
 def find_citations(page: str) -> dict[str, list[Citation]]:
     """Citations by id, for the components of the page; also of ids that the page lacks."""
     components = {identifier.rpartition("-")[0] for identifier, _, _ in read_rows(page)}
-    cited = defaultdict(list)
+    cited: dict[str, list[Citation]] = defaultdict(list)
     for file in sorted(TESTS.rglob("*.py"), key=_suite_and_path):
         for identifier, test in _citations_in(file.read_text()):
             if identifier.rpartition("-")[0] in components:

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar, get_args, get_overloads
+from typing import Any, TypeVar, get_args, get_overloads
 
 import stoker
 from stoker.client.steps import Asynchronous, Operation
@@ -67,7 +67,8 @@ def _method_of(kind: type, value: object) -> object:
     """An operation as the method that `kind` has: it returns the outcome, or an awaitable of it."""
     if not isinstance(value, Operation):
         return value
-    request = value.__get__(None, kind)
+    # Type checkers see an Operation; at run time an attribute of the class is the plain function.
+    request: Any = value.__get__(None, kind)
     signature = inspect.signature(request)
     outcome = get_args(signature.return_annotation)[-1]
     if isinstance(outcome, TypeVar):
@@ -79,9 +80,9 @@ def _method_of(kind: type, value: object) -> object:
 
     async def awaited() -> None: ...
 
-    shown = awaited if issubclass(kind, Asynchronous) else method
+    shown: Any = awaited if issubclass(kind, Asynchronous) else method
     shown.__doc__ = value.__doc__
-    shown.__signature__ = signature.replace(return_annotation=outcome)  # type: ignore[attr-defined]
+    shown.__signature__ = signature.replace(return_annotation=outcome)
     return shown
 
 
@@ -103,8 +104,8 @@ def _described(level: str, name: str, value: object) -> str:
     target = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
     text = inspect.getdoc(target) or ""
     overloads = get_overloads(target) if inspect.isfunction(target) else []
-    signatures = [] if _has_no_signature(name, value) else overloads or [target]
-    lines = "\n".join(_signature(name, each) for each in signatures)
+    shown: list[object] = [] if _has_no_signature(name, value) else [*overloads] or [target]
+    lines = "\n".join(_signature(name, each) for each in shown)
     block = f"\n```python\n{lines}\n```\n" if lines else ""
     kind = "\nA property.\n" if isinstance(value, property) else ""
     return f"{level} `{name}`\n{kind}{block}" + (f"\n{text}\n" if text else "")
