@@ -3,10 +3,20 @@
 import json
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from builders import wait_until
 from stoker.osproc.process_tree import start_time
+
+
+@pytest.fixture
+def killed_processes_return(stoker) -> Iterator[None]:
+    """Complete the cluster, which other tests share, also when a test fails before it does so."""
+    yield
+    stoker("cluster", "up")
 
 
 def _status(stoker) -> dict[str, bool]:
@@ -36,6 +46,7 @@ def test_a_cluster_that_cannot_start_says_why_and_leaves_no_process(stoker, tmp_
     assert "No local cluster runs" in other("cluster", "status", expect=1).stdout
 
 
+@pytest.mark.usefixtures("killed_processes_return")
 def test_the_death_of_the_only_master_loses_no_job(stoker, slow_job: Path) -> None:
     """Two jobs run and one waits for a slot when the master dies."""
     jobs = [stoker.submit(slow_job, "--param", "seconds=4") for _ in range(3)]
@@ -53,6 +64,7 @@ def test_the_death_of_the_only_master_loses_no_job(stoker, slow_job: Path) -> No
     assert all(details["regions"][0]["current"]["number"] == 0 for details in attempts)
 
 
+@pytest.mark.usefixtures("killed_processes_return")
 def test_the_death_of_a_task_executor_fails_the_job_with_the_true_reason(
     stoker, slow_job: Path
 ) -> None:
