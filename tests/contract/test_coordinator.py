@@ -257,7 +257,7 @@ async def test_an_ephemeral_key_names_its_session(one: Coordinator, other: Coord
 async def test_closing_removes_the_ephemeral_keys_and_no_others(
     one: Coordinator, other: Coordinator
 ):
-    """Shows STORE-12."""
+    """Other sessions see it through their watches (STORE-12)."""
     # LEAD-13
     await one.commit([Create("mine", b"", ephemeral=True), Create("kept", b"")])
     await other.commit([Create("yours", b"", ephemeral=True)])

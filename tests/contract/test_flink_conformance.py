@@ -202,7 +202,7 @@ def test_an_exception_excuses_one_field_and_no_other(
 
 
 async def test_the_log_of_the_master_is_streamed_and_unknown_files_are_404() -> None:
-    """REST-22, REST-23"""
+    """Names that would lead out of the log directory are unknown, too (REST-22, REST-23)."""
     master = Master()
     async with master.in_process() as http:
         whole = await http.get("/jobmanager/log")

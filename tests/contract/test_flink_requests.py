@@ -155,7 +155,7 @@ def after_another_batch(job: JobDetails) -> JobDetails:
 async def test_a_triggered_checkpoint_ends_with_its_number_in_the_history(
     master: Master,
 ) -> None:
-    """Shows REST-21."""
+    """It is in progress until Spark commits another batch (REST-21)."""
     template, path = "/jobs/{jobid}/checkpoints/{triggerid}", f"/jobs/{STREAM}/checkpoints"
     job = master.dispatcher.jobs[STREAM]
     async with master.in_process() as http:
@@ -172,7 +172,7 @@ async def test_a_triggered_checkpoint_ends_with_its_number_in_the_history(
 async def test_a_triggered_checkpoint_fails_with_the_reason_when_the_job_ends_first(
     master: Master,
 ) -> None:
-    """Shows REST-21."""
+    """Spark will commit no batch any more (REST-21)."""
     template, path = "/jobs/{jobid}/checkpoints/{triggerid}", f"/jobs/{STREAM}/checkpoints"
     job = master.dispatcher.jobs[STREAM]
     async with master.in_process() as http:
@@ -275,7 +275,7 @@ async def test_a_change_of_requirements_repartitions_a_streaming_job(master: Mas
 async def test_impossible_requirements_are_refused_with_the_reason(
     master: Master, job: JobId, wanted: dict[str, Any], status: int, message: str
 ) -> None:
-    """Shows DISP-26."""
+    """No replacement is triggered (DISP-26)."""
     body = {vertex_hex_id(job, name): each for name, each in wanted.items()}
     async with master.in_process() as http:
         answer = await http.put(f"/jobs/{job}/resource-requirements", json=body)

@@ -74,7 +74,7 @@ def is_alive(pid: int) -> bool:
 async def test_a_provider_never_exceeds_its_limit_and_raises_a_conflict(
     kind: str, tmp_path: Path
 ) -> None:
-    """Shows SM-13."""
+    """It has started as many as the limit allows (SM-13)."""
     async with open_provider(kind, tmp_path) as provider:
         started = [await provider.start() for _ in range(provider.limit)]
         assert provider.alive() == tuple(started)
@@ -119,7 +119,7 @@ async def test_a_stopped_executor_is_reported_once_and_frees_its_place(tmp_path:
 
 
 async def test_the_death_of_an_executor_is_reported_with_its_reason(tmp_path: Path) -> None:
-    """Shows RM-18."""
+    """The reason names the signal that killed it (RM-18)."""
     async with local(tmp_path) as provider:
         victim = await provider.start()
         os.kill(pid_of(provider, victim), signal.SIGKILL)
@@ -131,7 +131,7 @@ async def test_the_death_of_an_executor_is_reported_with_its_reason(tmp_path: Pa
 
 
 async def test_a_failed_start_is_reported_with_the_output_of_the_process(tmp_path: Path) -> None:
-    """Shows RM-19."""
+    """The reason has its exit code, too (RM-19)."""
     command = [sys.executable, "-c", "raise SystemExit('no Java here')"]
     async with local(tmp_path, command) as provider:
         await provider.start()

@@ -125,7 +125,7 @@ async def test_every_query_is_answered(kind: str) -> None:
 
 
 async def test_jobs_in_quarantine_are_shown_retried_and_dropped(kind: str) -> None:
-    """RUN-12"""
+    """Until a retry succeeds, the answer about the job says what to do (RUN-12)."""
     master = Master()
     master.dispatcher.put_into_quarantine(BROKEN)
     async with master.serving() as url, client(kind, url) as stoker:
@@ -179,7 +179,7 @@ async def test_a_missing_or_changed_file_is_noticed_before_anything_is_sent(
 
 
 async def test_a_wait_for_the_end_of_a_job_survives_a_change_of_leader(kind: str) -> None:
-    """REST-26"""
+    """SUSPENDED is no end for the client (REST-26)."""
     master = Master()
     seen = []
     changes = iter((JobStatus.SUSPENDED, JobStatus.RUNNING, JobStatus.FINISHED))
@@ -220,7 +220,7 @@ async def test_errors_arrive_with_their_type_and_message(kind: str) -> None:
 
 
 async def test_an_unreachable_master_is_explained_after_the_retries(kind: str) -> None:
-    """REST-25"""
+    """The message names the URL and what to do (REST-25)."""
     pauses = Pauses()
     url = unused_url()
     async with client(kind, url, pauses=pauses) as stoker:
@@ -233,7 +233,7 @@ async def test_an_unreachable_master_is_explained_after_the_retries(kind: str) -
 
 
 async def test_a_call_is_repeated_until_there_is_a_leader(kind: str) -> None:
-    """REST-25"""
+    """An answer 503 is no final answer (REST-25)."""
     master = Master()
     master.dispatcher.refusal = NoLeader("no master leads")
 
@@ -247,7 +247,7 @@ async def test_a_call_is_repeated_until_there_is_a_leader(kind: str) -> None:
 
 
 async def test_a_lasting_lack_of_a_leader_is_reported_with_the_servers_message(kind: str) -> None:
-    """REST-25"""
+    """After the last retry the client hands on what the master said (REST-25)."""
     async with Master(leading=False).serving() as url, client(kind, url) as stoker:
         with pytest.raises(Unavailable, match="no master leads at the moment"):
             await stoker.overview()
@@ -268,7 +268,7 @@ async def test_the_next_master_is_tried_without_a_pause(kind: str) -> None:
 async def test_an_upload_above_the_limit_fails_and_names_the_option_to_raise(
     kind: str, tmp_path: Path
 ) -> None:
-    """REST-04"""
+    """The client sees the refusal although it was still sending (REST-04)."""
     content = b"x" * 20_000_000
     file = tmp_path / "big"
     file.write_bytes(content)
@@ -281,7 +281,7 @@ async def test_an_upload_above_the_limit_fails_and_names_the_option_to_raise(
 
 
 async def test_an_answer_above_the_limit_fails_and_names_the_option_to_raise(kind: str) -> None:
-    """REST-04"""
+    """The limit is the client's own (REST-04)."""
     options = ClientOptions(max_content_length=ByteSize(100))
     async with Master().serving() as url, client(kind, url, options) as stoker:
         with pytest.raises(TooLarge, match=r"rest\.client\.max-content-length"):

@@ -32,7 +32,7 @@ CLUSTER_SHAPES = {
 async def test_an_answer_about_the_cluster_has_flinks_shape(
     prefix: str, path: str, shape: Any
 ) -> None:
-    """REST-05"""
+    """It is the same with and without the prefix /v1 (REST-05)."""
     async with Master().in_process() as http:
         answer = await http.get(prefix + path)
     assert answer.status_code == 200
@@ -55,7 +55,7 @@ async def test_an_answer_about_a_job_has_flinks_shape(job_id: str, path: str, sh
 async def test_an_unknown_job_is_404_and_a_malformed_id_400(
     path: str, job_id: str, status: int
 ) -> None:
-    """REST-03"""
+    """The error quotes the id (REST-03)."""
     async with Master().in_process() as http:
         answer = await http.get(f"/jobs/{job_id}{path}")
     assert answer.status_code == status

@@ -298,7 +298,7 @@ async def test_connect_refuses_a_wrong_gateway_and_accepts_a_part_of_the_right_o
 
 
 async def test_connect_to_an_unused_address_fails(kind, pair):
-    """X-RPC-03"""
+    """It fails at once; an address without a scheme is refused with the right form (X-RPC-03)."""
     here, there = pair
     for address in (f"{unused_address(kind)}/stock", f"{there.address}/stock"):
         async with asyncio.timeout(3):
@@ -309,7 +309,7 @@ async def test_connect_to_an_unused_address_fails(kind, pair):
 
 
 async def test_requests_and_answers_above_the_frame_limit_fail(open_service):
-    """X-RPC-04"""
+    """The error names the call and the option; smaller ones still work (X-RPC-04)."""
     options = RpcOptions(frame_size=ByteSize(20_000))
     here, there = await open_service(options=options), await open_service(options=options)
     async with there.running(Stock()) as address:
@@ -322,7 +322,7 @@ async def test_requests_and_answers_above_the_frame_limit_fail(open_service):
 
 
 async def test_frames_above_four_megabytes_are_sent(pair):
-    """X-RPC-04"""
+    """Unless it is raised, gRPC's own limit is four megabytes (X-RPC-04)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
@@ -330,7 +330,7 @@ async def test_frames_above_four_megabytes_are_sent(pair):
 
 
 async def test_arguments_that_cannot_be_sent_fail_at_the_sender(pair):
-    """X-RPC-05"""
+    """Missing arguments and those of a wrong type fail there, too (X-RPC-05)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)

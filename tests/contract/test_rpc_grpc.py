@@ -69,7 +69,7 @@ def listening_socket():
 
 
 async def test_an_occupied_port_is_named_and_nothing_starts():
-    """X-RPC-08"""
+    """The port can be used when its owner has closed (X-RPC-08)."""
     first = await open_grpc("127.0.0.1")
     port = first.address.rpartition(":")[2]
     with pytest.raises(StartupFailed, match=rf"port {port}.*set another port"):
@@ -80,7 +80,7 @@ async def test_an_occupied_port_is_named_and_nothing_starts():
 
 
 async def test_the_first_free_port_of_a_range_is_used():
-    """X-RPC-08"""
+    """The first port of the range is occupied (X-RPC-08)."""
     taken, port = listening_socket()
     with taken:
         service = await open_grpc("127.0.0.1", f"{port}-{port + 20}")
@@ -155,7 +155,7 @@ async def test_an_advertised_host_is_part_of_the_address():
 
 @pytest.mark.parametrize("stranger", [None, "foreign"])
 async def test_only_a_process_with_a_certificate_of_the_cluster_is_answered(stranger):
-    """Shows RPC-12."""
+    """The others have none, or one of another authority (RPC-12)."""
     inside = await open_grpc("127.0.0.1", credentials=credentials_from(authority().material))
     material = authority(stranger).material if stranger else None
     outside = await open_grpc("127.0.0.1", credentials=credentials_from(material))

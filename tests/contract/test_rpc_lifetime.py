@@ -41,7 +41,7 @@ async def test_work_scheduled_under_an_old_token_does_not_run(open_service):
 
 
 async def test_scheduled_work_does_not_run_after_the_end_or_when_cancelled(open_service):
-    """X-RPC-07"""
+    """The end is that of its endpoint (X-RPC-07)."""
     service = await open_service()
     done = []
     endpoint = Stock()
@@ -102,7 +102,7 @@ async def test_closing_stops_all_endpoints_even_when_some_fail(open_service):
 
 
 async def test_the_stop_hook_runs_once_for_any_number_of_stops(open_service):
-    """X-RPC-01"""
+    """This holds for concurrent stops, too (X-RPC-01)."""
     service = await open_service()
     endpoint = Stock()
     async with service.running(endpoint):
@@ -112,7 +112,7 @@ async def test_the_stop_hook_runs_once_for_any_number_of_stops(open_service):
 
 
 async def test_a_failing_stop_hook_fails_the_termination(open_service):
-    """X-RPC-02"""
+    """Whoever ends the endpoint gets the error (X-RPC-02)."""
     service = await open_service()
     endpoint = Stock()
     endpoint.fail_at = "stop"
@@ -137,7 +137,7 @@ async def test_a_close_during_the_start_hook_still_runs_the_stop_hook(open_servi
 
 
 async def test_a_name_is_taken_while_in_use_and_free_afterwards(open_service):
-    """X-RPC-06"""
+    """Calls then reach the second endpoint of that name (X-RPC-06)."""
     service = await open_service()
     async with service.running(Stock()):
         with pytest.raises(ValueError, match="an endpoint named stock is running"):

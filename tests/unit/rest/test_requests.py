@@ -22,7 +22,7 @@ from stoker.testing.sample_jobs import CANCELED, FAILED, FINISHED, RUNNING, STAR
 
 @pytest.mark.parametrize("query", ["?mode=cancel", ""])
 async def test_cancel_is_accepted_with_and_without_a_body(query: str) -> None:
-    """REST-11"""
+    """Flink's clients send an empty object (REST-11)."""
     master = Master()
     async with master.in_process() as http:
         for body in ({}, None):
@@ -45,7 +45,7 @@ async def test_cancel_is_accepted_with_and_without_a_body(query: str) -> None:
 async def test_an_impossible_cancellation_says_why(
     job_id: str, mode: str, status: int, message: str
 ) -> None:
-    """REST-11"""
+    """The job is unknown or has ended, or the request itself is wrong (REST-11)."""
     async with Master().in_process() as http:
         answer = await http.patch(f"/v1/jobs/{job_id}", params={"mode": mode})
     assert answer.status_code == status
@@ -58,7 +58,7 @@ async def test_a_cancelled_job_may_be_cancelled_again() -> None:
 
 
 async def test_a_cancellation_that_takes_too_long_is_408() -> None:
-    """REST-11"""
+    """The dispatcher did not answer in time (REST-11)."""
     master = Master()
     master.dispatcher.refusal = CallTimedOut("cancel_job took too long")
     async with master.in_process() as http:
@@ -66,7 +66,7 @@ async def test_a_cancellation_that_takes_too_long_is_408() -> None:
 
 
 async def test_a_result_is_in_progress_until_the_job_has_ended() -> None:
-    """REST-12"""
+    """Then it has the final state, and the cause of a failure (REST-12)."""
     async with Master().in_process() as http:
         running = (await http.get(f"/jobs/{RUNNING}/execution-result")).json()
         finished = (await http.get(f"/jobs/{FINISHED}/execution-result")).json()
@@ -109,7 +109,7 @@ async def test_the_end_can_be_awaited_whatever_comes_before_it() -> None:
               "wait=1&known=DREAMING", "wait=1&known=RUNNING,"]
 )  # fmt: skip
 async def test_a_malformed_wait_is_400(query: str) -> None:
-    """REST-03"""
+    """The error names the parameter (REST-03)."""
     async with Master().in_process() as http:
         answer = await http.get(f"/jobs/{RUNNING}/status?{query}")
     assert answer.status_code == 400
@@ -117,7 +117,7 @@ async def test_a_malformed_wait_is_400(query: str) -> None:
 
 
 async def test_exceptions_are_listed_newest_first_up_to_the_limit() -> None:
-    """REST-15"""
+    """They can be filtered by label (REST-15)."""
     async with Master().in_process() as http:
         everything = (await http.get(f"/jobs/{FAILED}/exceptions")).json()["exceptionHistory"]
         cut = (await http.get(f"/jobs/{FAILED}/exceptions?maxExceptions=2")).json()
@@ -133,7 +133,7 @@ async def test_exceptions_are_listed_newest_first_up_to_the_limit() -> None:
 
 @pytest.mark.parametrize("query", ["maxExceptions=0", "maxExceptions=x", "failureLabelFilter=x"])
 async def test_a_bad_query_names_its_parameter(query: str) -> None:
-    """REST-03"""
+    """So its sender knows what to correct (REST-03)."""
     async with Master().in_process() as http:
         answer = await http.get(f"/jobs/{FAILED}/exceptions?{query}")
     assert answer.status_code == 400
@@ -141,7 +141,7 @@ async def test_a_bad_query_names_its_parameter(query: str) -> None:
 
 
 async def test_a_vertex_shared_by_two_regions_counts_both() -> None:
-    """REST-13"""
+    """A count that is not complete says so (REST-13)."""
     async with Master().in_process() as http:
         job = (await http.get(f"/jobs/{RUNNING}")).json()
     vertices = {vertex["name"]: vertex for vertex in job["vertices"]}
@@ -192,7 +192,7 @@ async def test_an_unknown_path_and_a_wrong_method_are_404(method: str, path: str
 async def test_without_a_leading_dispatcher_the_answer_is_503_with_retry_after(
     refusal: Exception,
 ) -> None:
-    """REST-02"""
+    """It has the reason, too (REST-02)."""
     master = Master()
     master.dispatcher.refusal = refusal
     async with master.in_process() as http:

@@ -23,7 +23,7 @@ def options(port: str, **others: object) -> RestOptions:
 
 
 async def test_the_server_listens_on_the_first_free_port() -> None:
-    """REST-01"""
+    """The port before it in the list is occupied (REST-01)."""
     with socket.create_server(("127.0.0.1", 0)) as occupied, socket.socket() as probe:
         taken = occupied.getsockname()[1]
         probe.bind(("127.0.0.1", 0))
@@ -56,7 +56,7 @@ async def test_the_advertised_name_appears_in_the_url() -> None:
 
 
 async def test_a_request_in_progress_ends_before_the_server_does() -> None:
-    """REST-06"""
+    """New connections are refused afterwards (REST-06)."""
     master = Master()
     dispatcher = master.dispatcher
     dispatcher.gate.clear()
@@ -71,7 +71,7 @@ async def test_a_request_in_progress_ends_before_the_server_does() -> None:
 
 
 async def test_a_request_that_outlives_the_shutdown_timeout_gets_503() -> None:
-    """REST-06"""
+    """It is cancelled, and still answered (REST-06)."""
     master = Master(options=options("0", shutdown_timeout=timedelta(seconds=0)))
     master.dispatcher.gate.clear()
     async with httpx.AsyncClient() as http:
@@ -192,7 +192,7 @@ def upload_head(path: str, length: int) -> bytes:
 async def test_a_client_that_disconnects_during_its_upload_leaves_no_files(
     tmp_path: Path, path: str
 ) -> None:
-    """REST-10"""
+    """Nothing is left on the disk or in the storage (REST-10)."""
     master = Master(options=options("0", upload_directory=tmp_path))
     async with master.serving() as url:
         _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
@@ -210,7 +210,7 @@ async def test_a_client_that_disconnects_during_its_upload_leaves_no_files(
 async def test_two_gigabytes_are_refused_before_they_are_sent(
     tmp_path: Path, path: str, standby: bool
 ) -> None:
-    """REST-04"""
+    """The declared length is enough, at the leader and at a standby (REST-04)."""
     limit = ByteSize(512 * 1024 * 1024)
     master = Master(
         options=options("0", upload_directory=tmp_path, max_content_length=limit),

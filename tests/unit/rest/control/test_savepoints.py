@@ -98,7 +98,7 @@ async def test_flinks_savepoint_request_is_accepted_and_answered_with_the_locati
 
 
 async def test_a_stop_accepts_flinks_other_spelling_of_the_directory_and_refuses_to_drain() -> None:
-    """Shows REST-20."""
+    """Spark cannot close all windows at once (REST-20)."""
 
     async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         body = {"targetDirectory": "/saved", "drain": False}
@@ -176,7 +176,7 @@ async def test_an_invalid_savepoint_request_is_refused_at_once() -> None:
 
 @virtual
 async def test_savepoints_are_listed_and_disposed_of() -> None:
-    """Shows DISP-25."""
+    """The disposal of a path that is no savepoint fails with the reason (DISP-25)."""
 
     async def scenario(http: httpx.AsyncClient, saving: SavepointDispatcher) -> None:
         listed = (await http.get("/savepoints?directory=/saved")).json()["savepoints"]

@@ -206,7 +206,7 @@ async def test_an_upload_beyond_the_limit_is_refused_before_it_is_read() -> None
 
 
 async def test_files_are_accepted_only_by_upload_paths() -> None:
-    """REST-10"""
+    """A cancellation with a file is refused (REST-10)."""
     async with Master().in_process() as http:
         answer = await http.patch(f"/jobs/{RUNNING}", files={"a": b"x"})
     assert answer.status_code == 400
@@ -214,7 +214,7 @@ async def test_files_are_accepted_only_by_upload_paths() -> None:
 
 
 async def test_a_standby_without_a_known_leader_answers_503_at_once() -> None:
-    """REST-02"""
+    """It still answers what every master knows itself (REST-02)."""
     async with Master(leading=False).in_process() as http:
         answer = await http.get("/jobs")
         config = await http.get("/config")
@@ -291,7 +291,7 @@ async def test_a_standby_whose_leader_is_frozen_answers_503_soon(upload: bool) -
 
 
 async def test_a_standby_stops_waiting_for_a_leader_that_lost_its_session() -> None:
-    """REST-02"""
+    """The client learns that this master no longer leads and tries again (REST-02)."""
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         standby = Master(leading=False, leader=f"http://127.0.0.1:{frozen.getsockname()[1]}")
         async with (

@@ -33,7 +33,10 @@ class Work:
 
 
 def test_an_operation_runs_once_however_often_it_is_triggered() -> None:
-    """OPS-01, X-OPS-01, X-OPS-02, REST-18"""
+    """A repeated trigger does not count as reading the outcome.
+
+    Whether it is known can be asked at any time (OPS-01, X-OPS-01, X-OPS-02, REST-18).
+    """
 
     async def scenario() -> None:
         operations, work = Operations(timedelta(minutes=5)), Work()
@@ -56,7 +59,7 @@ def test_an_operation_runs_once_however_often_it_is_triggered() -> None:
 
 
 def test_an_operation_of_another_kind_or_job_is_unknown() -> None:
-    """OPS-02, REST-19"""
+    """So is one with another trigger id; the error names the kind (OPS-02, REST-19)."""
 
     async def scenario() -> None:
         operations, work = Operations(timedelta(minutes=5)), Work()
@@ -77,7 +80,7 @@ def test_an_operation_of_another_kind_or_job_is_unknown() -> None:
 
 
 def test_a_failure_is_a_result_with_its_cause_and_an_internal_error_reveals_no_details() -> None:
-    """OPS-07"""
+    """An error that Stoker foresees has a message for users (OPS-07)."""
 
     async def refused() -> dict[str, Any]:
         raise StorageUnavailable("the disk is full")
@@ -102,7 +105,7 @@ def test_a_failure_is_a_result_with_its_cause_and_an_internal_error_reveals_no_d
 
 
 def test_a_result_is_forgotten_after_the_store_duration_unless_that_is_zero() -> None:
-    """OPS-05"""
+    """The time counts from the end of the operation (OPS-05)."""
 
     async def scenario() -> None:
         for keep, known in ((timedelta(minutes=5), False), (timedelta(0), True)):
@@ -118,7 +121,7 @@ def test_a_result_is_forgotten_after_the_store_duration_unless_that_is_zero() ->
 
 
 def test_closing_refuses_new_operations_and_waits_until_results_are_read() -> None:
-    """OPS-03, OPS-04"""
+    """It ends as soon as the last outcome was read (OPS-03, OPS-04)."""
 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()

@@ -36,7 +36,7 @@ def leftovers(master: Master) -> list[Path]:
 
 
 async def test_a_graph_with_its_files_becomes_a_job(master: Master) -> None:
-    """REST-08"""
+    """The dispatcher gets the graph with the keys of its stored files (REST-08)."""
     graph = new_graph(artifacts=(artifact(WHEEL),))
     answer = await post(master, parts(graph, WHEEL))
     assert answer.status_code == 202
@@ -133,7 +133,7 @@ async def test_two_artifacts_of_the_same_content_need_one_file(master: Master) -
 async def test_a_faulty_submission_is_400_with_its_reason_and_leaves_no_files(
     master: Master, files: Any, message: str
 ) -> None:
-    """REST-09, REST-10"""
+    """Nor does the dispatcher see its graph (REST-09, REST-10)."""
     answer = await post(master, files)
     assert answer.status_code == 400
     assert message in answer.json()["errors"][0]
@@ -188,7 +188,7 @@ async def test_an_uploaded_file_name_is_never_used_as_a_path(
 
 
 async def test_a_request_above_the_limit_is_413_and_names_the_option(tmp_path: Path) -> None:
-    """REST-04"""
+    """The request declares its length (REST-04)."""
     options = RestOptions(
         bind_port="0", upload_directory=tmp_path, max_content_length=ByteSize(1000)
     )
@@ -200,7 +200,7 @@ async def test_a_request_above_the_limit_is_413_and_names_the_option(tmp_path: P
 
 
 async def test_a_stream_without_a_length_is_stopped_at_the_limit_too(tmp_path: Path) -> None:
-    """REST-04"""
+    """The server counts what arrives (REST-04)."""
     options = RestOptions(
         bind_port="0", upload_directory=tmp_path, max_content_length=ByteSize(10_000)
     )
@@ -260,7 +260,7 @@ def with_a_file() -> list[Any]:
 
 
 async def test_a_removed_upload_directory_is_created_again(tmp_path: Path) -> None:
-    """X-REST-03"""
+    """Somebody may clean up temporary directories while the master runs (X-REST-03)."""
     options = RestOptions(bind_port="0", upload_directory=tmp_path / "gone")
     answer = await post(Master(options=options), with_a_file())
     assert answer.status_code == 202
