@@ -21,7 +21,12 @@ OPTIONS = ZooKeeperOptions(
 SERVERS = 3
 
 OpenSession = Callable[..., Awaitable[Coordinator]]
-WaitForState = Callable[[Coordinator, ConnectionState], Awaitable[None]]
+
+
+async def wait_for_state(session: Coordinator, state: ConnectionState) -> None:
+    async with asyncio.timeout(15):
+        while (known := session.state) is not state:
+            await session.wait_for_state_other_than(known)
 
 
 @pytest.fixture(scope="session")
@@ -66,13 +71,3 @@ async def open_session(ensemble: LocalZooKeeper, root: str) -> AsyncIterator[Ope
 async def proxy(ensemble: LocalZooKeeper) -> AsyncIterator[Proxy]:
     async with proxy_to(ensemble.addresses[0]) as one:
         yield one
-
-
-@pytest.fixture
-def wait_for() -> WaitForState:
-    async def wait(session: Coordinator, state: ConnectionState) -> None:
-        async with asyncio.timeout(15):
-            while (known := session.state) is not state:
-                await session.wait_for_state_other_than(known)
-
-    return wait

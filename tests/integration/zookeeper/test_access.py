@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.zookeeper.conftest import OPTIONS, OpenSession, WaitForState
+from integration.zookeeper.conftest import OPTIONS, OpenSession, wait_for_state
 from stoker.core.errors import CoordinatorUnavailable
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import ConnectionState, Create, Put
@@ -113,15 +113,13 @@ def two_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loc
         yield servers
 
 
-async def test_read_only_servers_count_as_unavailable(
-    two_servers: LocalZooKeeper, wait_for: WaitForState
-):
+async def test_read_only_servers_count_as_unavailable(two_servers: LocalZooKeeper):
     patient = ZooKeeperOptions(session_timeout=timedelta(seconds=20))
     session = await open_coordinator(two_servers.url(), ids=Ids(), options=patient)
     try:
         await session.commit([Create("a", b"")])
         two_servers.kill(1)
-        await wait_for(session, ConnectionState.SUSPENDED)
+        await wait_for_state(session, ConnectionState.SUSPENDED)
         await _until_read_only(two_servers)
         assert session.state is ConnectionState.SUSPENDED
         for call in (session.read("a"), session.commit([Put("a", b"never")])):
@@ -130,7 +128,7 @@ async def test_read_only_servers_count_as_unavailable(
         with pytest.raises(CoordinatorUnavailable, match="majority"):
             await open_coordinator(two_servers.url(), ids=Ids(), options=IMPATIENT)
         two_servers.restart(1)
-        await wait_for(session, ConnectionState.CONNECTED)
+        await wait_for_state(session, ConnectionState.CONNECTED)
         await session.commit([Put("a", b"new", 0)])
     finally:
         await session.close()

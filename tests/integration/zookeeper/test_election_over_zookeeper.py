@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from builders import eventually
-from integration.zookeeper.conftest import OPTIONS, SESSION_SECONDS, OpenSession, WaitForState
+from integration.zookeeper.conftest import OPTIONS, SESSION_SECONDS, OpenSession, wait_for_state
 from integration.zookeeper.proxy import Proxy
 from stoker.core.errors import LeadershipLost, StokerError
 from stoker.core.ids import Ids, ResourceId
@@ -190,7 +190,7 @@ async def test_a_listener_that_is_cut_off_knows_no_leader_until_it_is_reconnecte
 
 
 async def test_a_tolerated_suspension_ends_neither_leadership_nor_retrieval(
-    cluster: Cluster, proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
+    cluster: Cluster, proxy: Proxy, open_session: OpenSession
 ):
     """The leader writes again after the reconnection, in the same epoch (LEAD-15)."""
     leader = await cluster.process(at=proxy.address, options=PATIENT)
@@ -202,12 +202,12 @@ async def test_a_tolerated_suspension_ends_neither_leadership_nor_retrieval(
             observed = await retrieval.wait_for_leader()
         proxy.cut()
         for session in (leader.coordinator, listener):
-            await wait_for(session, ConnectionState.SUSPENDED)
+            await wait_for_state(session, ConnectionState.SUSPENDED)
         assert cluster.leaders == [leader]
         assert retrieval.leader == observed
         proxy.heal()
         for session in (leader.coordinator, listener):
-            await wait_for(session, ConnectionState.CONNECTED)
+            await wait_for_state(session, ConnectionState.CONNECTED)
         assert leader.leadership is not None
         await leader.leadership.commit([Create("written", b"")])
         assert retrieval.leader == observed
@@ -216,7 +216,7 @@ async def test_a_tolerated_suspension_ends_neither_leadership_nor_retrieval(
 
 
 async def test_a_suspension_is_tolerated_no_longer_than_the_session_lives(
-    cluster: Cluster, proxy: Proxy, wait_for: WaitForState
+    cluster: Cluster, proxy: Proxy
 ):
     """The leader's own clock tells it, before ZooKeeper can (LEAD-15)."""
     first = await cluster.process(at=proxy.address, options=TOLERANT)
@@ -228,6 +228,6 @@ async def test_a_suspension_is_tolerated_no_longer_than_the_session_lives(
     await eventually(lambda: second in cluster.leaders)
     assert not grant.is_valid, "the first leader's clock shows that its session may be over"
     proxy.heal()
-    await wait_for(first.coordinator, ConnectionState.LOST)
+    await wait_for_state(first.coordinator, ConnectionState.LOST)
     await eventually(lambda: cluster.leaders == [second])
     assert cluster.epochs == sorted(set(cluster.epochs))

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from integration.zookeeper.conftest import OPTIONS, SERVERS, OpenSession, WaitForState
+from integration.zookeeper.conftest import OPTIONS, SERVERS, OpenSession, wait_for_state
 from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, Unavailable
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import ConnectionState, Coordinator, Create, Put, Watch
@@ -71,7 +71,7 @@ async def test_sessions_survive_the_death_of_the_leading_server(
 
 
 async def test_without_a_majority_calls_fail_fast_until_it_is_back(
-    ensemble: LocalZooKeeper, open_session: OpenSession, wait_for: WaitForState
+    ensemble: LocalZooKeeper, open_session: OpenSession
 ):
     session = await open_session(options=PATIENT)
     name = session.session
@@ -80,7 +80,7 @@ async def test_without_a_majority_calls_fail_fast_until_it_is_back(
     await session.read("a", watch=watch)
     for index in (0, 1):
         ensemble.kill(index)
-    await wait_for(session, ConnectionState.SUSPENDED)
+    await wait_for_state(session, ConnectionState.SUSPENDED)
     assert watch.has_fired
     async with asyncio.timeout(0.5):
         for call in (
@@ -96,7 +96,7 @@ async def test_without_a_majority_calls_fail_fast_until_it_is_back(
     await asyncio.sleep(0.5)
     assert session.last_contact == contact
     ensemble.start()
-    await wait_for(session, ConnectionState.CONNECTED)
+    await wait_for_state(session, ConnectionState.CONNECTED)
     await put_until_it_succeeds(session, "a", b"new")
     assert (await value_of(session, "a"), session.session) == (b"new", name)
     assert session.last_contact > contact
@@ -115,7 +115,7 @@ async def test_no_session_opens_without_a_majority(ensemble: LocalZooKeeper, roo
 
 
 async def test_calls_to_a_frozen_server_end_in_bounded_time(
-    ensemble: LocalZooKeeper, open_session: OpenSession, wait_for: WaitForState
+    ensemble: LocalZooKeeper, open_session: OpenSession
 ):
     """The server may have applied the write before it froze, so the outcome is unknown."""
     session = await open_session(at=ensemble.addresses[0])
@@ -124,12 +124,12 @@ async def test_calls_to_a_frozen_server_end_in_bounded_time(
     async with asyncio.timeout(3 * session.session_timeout):
         with pytest.raises(ConnectionLost):
             await session.commit([Put("a", b"late")])
-    await wait_for(session, ConnectionState.SUSPENDED)
+    await wait_for_state(session, ConnectionState.SUSPENDED)
     ensemble.thaw(0)
 
 
 async def test_a_busy_client_notices_a_frozen_server(
-    ensemble: LocalZooKeeper, open_session: OpenSession, wait_for: WaitForState
+    ensemble: LocalZooKeeper, open_session: OpenSession
 ):
     """Requests that are sent but not answered are no sign of life."""
     session = await open_session(at=ensemble.addresses[0])
@@ -162,7 +162,7 @@ async def test_a_session_with_a_frozen_server_can_be_closed(
 
 
 async def test_a_session_outlives_a_frozen_server(
-    ensemble: LocalZooKeeper, open_session: OpenSession, wait_for: WaitForState
+    ensemble: LocalZooKeeper, open_session: OpenSession
 ):
     session = await open_session(at=",".join(ensemble.addresses[:2]), options=PATIENT)
     await session.commit([Create("a", b""), Create("mine", b"", ephemeral=True)])

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from integration.zookeeper.conftest import SESSION_SECONDS, OpenSession, WaitForState
+from integration.zookeeper.conftest import SESSION_SECONDS, OpenSession, wait_for_state
 from integration.zookeeper.proxy import Cut, Proxy
 from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, SessionExpired
 from stoker.ha.coordinator import ConnectionState, Create, Put, Watch
@@ -23,7 +23,7 @@ async def wait_until_fired(watch: Watch) -> None:
 
 @pytest.mark.parametrize("moment", list(Cut))
 async def test_after_a_lost_answer_a_read_shows_whether_the_write_was_applied(
-    proxy: Proxy, open_session: OpenSession, wait_for: WaitForState, moment: Cut
+    proxy: Proxy, open_session: OpenSession, moment: Cut
 ):
     session = await open_session(at=proxy.address)
     await session.commit([Create("a", b"old")])
@@ -34,7 +34,7 @@ async def test_after_a_lost_answer_a_read_shows_whether_the_write_was_applied(
     with pytest.raises(CoordinatorUnavailable):
         await session.read("a")
     proxy.heal()
-    await wait_for(session, ConnectionState.CONNECTED)
+    await wait_for_state(session, ConnectionState.CONNECTED)
     await session.sync()
     found = await session.read("a")
     assert found is not None
@@ -43,7 +43,7 @@ async def test_after_a_lost_answer_a_read_shows_whether_the_write_was_applied(
 
 
 async def test_a_session_cut_off_for_too_long_expires_and_is_reported_as_lost(
-    proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
+    proxy: Proxy, open_session: OpenSession
 ):
     """Its ephemeral keys disappear before its process knows (LEAD-13)."""
     session, other = await open_session(at=proxy.address), await open_session()
@@ -52,12 +52,12 @@ async def test_a_session_cut_off_for_too_long_expires_and_is_reported_as_lost(
     await other.sync()
     await other.read("mine", watch=watch)
     proxy.cut()
-    await wait_for(session, ConnectionState.SUSPENDED)
+    await wait_for_state(session, ConnectionState.SUSPENDED)
     await wait_until_fired(watch)
     assert await other.read("mine") is None
     assert session.state is ConnectionState.SUSPENDED
     proxy.heal()
-    await wait_for(session, ConnectionState.LOST)
+    await wait_for_state(session, ConnectionState.LOST)
     for call in (session.read("mine"), session.commit([Create("late", b"")]), session.sync()):
         with pytest.raises(SessionExpired):
             await call
@@ -66,7 +66,7 @@ async def test_a_session_cut_off_for_too_long_expires_and_is_reported_as_lost(
 
 
 async def test_a_brief_disconnection_keeps_the_session_and_fires_the_watches(
-    proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
+    proxy: Proxy, open_session: OpenSession
 ):
     session = await open_session(at=proxy.address)
     name = session.session
@@ -78,14 +78,14 @@ async def test_a_brief_disconnection_keeps_the_session_and_fires_the_watches(
     await wait_until_fired(watch)
     await wait_until_fired(of_children)
     proxy.heal()
-    await wait_for(session, ConnectionState.CONNECTED)
+    await wait_for_state(session, ConnectionState.CONNECTED)
     found = await session.read("mine")
     assert found is not None
     assert found.owner == session.session == name
 
 
 async def test_an_auto_renewing_coordinator_begins_another_session(
-    proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
+    proxy: Proxy, open_session: OpenSession
 ):
     session, other = await open_session(at=proxy.address, auto_renewing=True), await open_session()
     name = session.session
@@ -103,7 +103,7 @@ async def test_an_auto_renewing_coordinator_begins_another_session(
     await wait_until_fired(watch)
     await asyncio.sleep(2 * SESSION_SECONDS)  # The servers end the session meanwhile.
     proxy.heal()
-    await wait_for(session, ConnectionState.CONNECTED)
+    await wait_for_state(session, ConnectionState.CONNECTED)
     noting.cancel()
     assert ConnectionState.LOST not in states
     assert session.session != name
