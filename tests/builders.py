@@ -63,7 +63,7 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     return run
 
 
-async def all_is_quiet(seconds: float = 2) -> None:
+async def wait_until_quiet(seconds: float = 2) -> None:
     """Wait, on virtual time, until all effects of the last step have happened."""
     await asyncio.sleep(seconds)
 

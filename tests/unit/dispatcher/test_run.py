@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.core.errors import (
     CoordinatorUnavailable,
     CorruptContent,
@@ -26,7 +26,7 @@ from unit.dispatcher.dispatching import World, new_world
 
 async def submit(world: World, graph: JobGraph | None = None) -> JobId:
     answer = await (await world.dispatcher()).submit_job(graph or world.graph())
-    await all_is_quiet()
+    await wait_until_quiet()
     return answer.job_id
 
 
@@ -44,7 +44,7 @@ async def test_a_dispatcher_publishes_its_address_only_after_recovery() -> None:
     """Clients never see a job list that is incomplete (RUN-01, RUN-07)."""
     async with new_world() as world:
         first = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         await first.stop()
         world.storage.go_away()
@@ -65,7 +65,7 @@ async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_publi
     """The loss of leadership cancels the recovery (RUN-02, RUN-10)."""
     async with new_world() as world:
         first = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         await submit(world)
         await first.stop()
         world.storage.go_away()
@@ -85,7 +85,7 @@ async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
     """The next leader recovers the jobs (RUN-10)."""
     async with new_world() as world:
         first = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         await submit(world)
         await first.stop()
         world.storage.go_away()
@@ -103,7 +103,7 @@ async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> 
     """A successor needs the records (RUN-03, DISP-14, DISP-18, CLEAN-02, CLEAN-09, STORE-06)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         jobs = [await submit(world) for _ in range(3)]
         master.jobs.seconds_to_stop = 3
         files = dict(world.storage.files)
@@ -123,7 +123,7 @@ async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() 
     """This holds when leadership changes several times (RUN-04, JMR-07, DISP-18, JM-12)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         master.jobs.seconds_to_stop = 8
         for _ in range(3):
@@ -146,7 +146,7 @@ async def test_a_closing_dispatcher_answers_no_calls_while_its_jobs_stop() -> No
     """Answers about these jobs could be outdated (RUN-11)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         await submit(world)
         dispatcher = await world.dispatcher()
         master.jobs.seconds_to_stop = 5
@@ -164,7 +164,7 @@ async def test_an_end_that_comes_after_the_loss_of_leadership_does_not_count() -
     """The next leader decides about the job (JMR-04)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         await seize_leadership(world.observer, ids=world.ids)
         master.jobs.last.finish()
@@ -183,7 +183,7 @@ async def test_an_end_that_comes_after_the_loss_of_leadership_does_not_count() -
 async def test_an_end_on_record_is_visible_while_the_job_master_is_still_closing() -> None:
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         dispatcher = await world.dispatcher()
         waiting = asyncio.ensure_future(
@@ -214,7 +214,7 @@ async def test_an_end_on_record_is_visible_while_the_job_master_is_still_closing
 async def test_a_job_master_that_breaks_after_the_end_is_on_record_is_not_restarted() -> None:
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         master.jobs.fails_at_exit = True
         master.jobs.last.finish()
@@ -230,7 +230,7 @@ async def test_nothing_is_cleaned_up_without_a_recorded_result() -> None:
     """A job that did not end on record must stay recoverable (CLEAN-05, STORE-13)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         files = dict(world.storage.files)
         world.storage.go_away()
@@ -260,7 +260,7 @@ async def test_a_result_that_cannot_be_marked_clean_is_left_to_the_next_leader(
 
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         monkeypatch.setattr(JobResultStore, "mark_clean", refuse)
         master.jobs.last.finish()
@@ -284,7 +284,7 @@ async def test_a_job_that_is_only_cleaned_up_shows_its_recorded_end_at_once() ->
     """The clean-up is still stuck then (CLEAN-15, CLEAN-07, CLEAN-14, JMR-02, DISP-13)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         graph = world.graph()
         job_id = await submit(world, graph)
         for _ in range(100):
@@ -316,7 +316,7 @@ async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None
     """Outcome records let the next leader reach the same decision (CLEAN-04)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         master.jobs.last.finish()
         await master.stop()
@@ -336,10 +336,10 @@ async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
     """One answer lists live and ended jobs (DISP-21)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         first, *others = [await submit(world) for _ in range(5)]
         master.jobs.started[0].finish()
-        await all_is_quiet()
+        await wait_until_quiet()
         known = await (await world.dispatcher()).jobs_since(None, 0)
         assert [job.job_id for job in known.ended] == [first]
         assert sorted(job.job_id for job in known.live) == sorted(others)
@@ -350,7 +350,7 @@ async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> 
     """The job master has not started yet (JMR-08, JMR-09, JMR-10, DISP-05, DISP-07)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         master.jobs.hold = asyncio.Event()
         job_id = await submit(world)
         dispatcher = await world.dispatcher()
@@ -361,7 +361,7 @@ async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> 
         await dispatcher.cancel_job(job_id)
         assert await dispatcher.job_status(job_id) is JobStatus.CANCELLING
         master.jobs.hold.set()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert master.jobs.last.cancels == 1
         assert await dispatcher.job_status(job_id) is JobStatus.CANCELED
 
@@ -371,13 +371,13 @@ async def test_a_cancellation_before_the_job_master_exists_outlives_the_leader()
     """Every leader carries out an acknowledged cancellation (JMR-09, FAULT-05)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         master.jobs.hold = asyncio.Event()
         job_id = await submit(world)
         await (await world.dispatcher()).cancel_job(job_id)
         await master.stop()
         second = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert second.jobs.last.to_run.cancel_wanted
         assert await (await world.dispatcher()).job_status(job_id) is JobStatus.RUNNING
 
@@ -418,7 +418,7 @@ async def test_a_submission_is_not_acknowledged_when_the_storage_fails() -> None
     """The client gets the error of the storage, and no job master starts (DISP-01)."""
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         world.storage.go_away()
         with pytest.raises(StorageUnavailable):
             await (await world.dispatcher()).submit_job(world.graph())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import CoordinatorUnavailable, LeadershipLost, SessionExpired
 from stoker.core.ids import Ids, ResourceId
@@ -99,9 +99,9 @@ async def new_cluster() -> AsyncIterator[Cluster]:
 
 async def lose_and_regain_contact(cluster: Cluster, process: Process) -> None:
     cluster.coordination.suspend(process.session)
-    await all_is_quiet()
+    await wait_until_quiet()
     cluster.coordination.resume(process.session)
-    await all_is_quiet()
+    await wait_until_quiet()
 
 
 @virtual
@@ -119,12 +119,12 @@ async def test_an_address_is_published_only_after_its_owner_confirmed():
 
         process.start()
         cluster.scope.spawn("contend", process.election.run_while_leading("dispatcher", lead))
-        await all_is_quiet()
+        await wait_until_quiet()
         [leadership] = process.granted
         assert leadership.is_valid
         assert await cluster.published() is None
         confirm.set()
-        await all_is_quiet()
+        await wait_until_quiet()
         published = await cluster.published()
         assert published is not None
         assert (published.address, published.token) == ("here", leadership.token)
@@ -136,11 +136,11 @@ async def test_a_suspended_leader_is_cancelled_and_its_leaderships_are_invalid()
     """Both steps are done before another process can lead (LEAD-02)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher", "rest")
-        await all_is_quiet()
+        await wait_until_quiet()
         assert len({leadership.token.session for leadership in process.granted}) == 2
         cluster.coordination.suspend(process.session)
         assert not any(leadership.is_valid for leadership in process.granted)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert len(process.ended) == 2
         assert not any(leadership.is_valid for leadership in process.granted)
 
@@ -151,7 +151,7 @@ async def test_all_components_of_a_process_share_one_election():
     async with new_cluster() as cluster:
         first = cluster.process().start("dispatcher", "resourcemanager", "rest")
         second = cluster.process().start("dispatcher", "resourcemanager", "rest")
-        await all_is_quiet()
+        await wait_until_quiet()
         assert {leadership.component for leadership in first.granted} == {
             "dispatcher",
             "resourcemanager",
@@ -166,9 +166,9 @@ async def test_a_contender_that_joins_a_leading_process_is_granted_at_once():
     """The new contender needs no election of its own (LEAD-04)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         process.run_while_leading("jobmaster/1")
-        await all_is_quiet()
+        await wait_until_quiet()
         assert [leadership.component for leadership in process.granted] == [
             "dispatcher",
             "jobmaster/1",
@@ -182,10 +182,10 @@ async def test_a_contender_that_leaves_stops_leading_and_its_address_is_deleted(
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         job = process.run_while_leading("jobmaster/1")
-        await all_is_quiet()
+        await wait_until_quiet()
         assert await cluster.published("jobmaster/1") is not None
         job.cancel()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert [leadership.component for leadership in process.ended] == ["jobmaster/1"]
         assert await cluster.published("jobmaster/1") is None
         assert await cluster.published("dispatcher") is not None
@@ -199,14 +199,14 @@ async def test_an_address_that_may_have_been_written_is_deleted_too():
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.lose_next_commit(process.session, Loss.AFTER_APPLYING)
         job = process.run_while_leading("jobmaster/1")
         await asyncio.sleep(0.1)
         assert await cluster.published("jobmaster/1") is not None
         cluster.coordination.resume(process.session)
         job.cancel()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert await cluster.published("jobmaster/1") is None
         assert process.leads
 
@@ -216,10 +216,10 @@ async def test_a_confirmation_that_comes_too_late_is_ignored():
     """The process no longer leads, so nothing is published (LEAD-06)."""
     async with new_cluster() as cluster:
         old, new = cluster.process().start("dispatcher"), cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         [leadership] = old.granted
         cluster.coordination.expire(old.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         await leadership.publish("too late")
         published = await cluster.published()
         assert published is not None
@@ -232,11 +232,11 @@ async def test_a_confirmation_of_the_previous_grant_is_ignored():
     """The same process leads again, under a newer grant (LEAD-06)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.suspend(process.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.resume(process.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         first, second = process.granted
         assert second.token.epoch > first.token.epoch
         assert second.token.session != first.token.session
@@ -251,7 +251,7 @@ async def test_a_changed_or_deleted_address_is_written_back():
     """This includes an address that another session owns (LEAD-07, X-LEAD-05)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         before = await cluster.published()
         key = keys.leader("dispatcher")
         for ops in (
@@ -261,7 +261,7 @@ async def test_a_changed_or_deleted_address_is_written_back():
             [Delete(key), Create(key, b"nobody's")],
         ):
             await cluster.observer.commit(ops)
-            await all_is_quiet()
+            await wait_until_quiet()
             assert await cluster.published() == before
             found = await cluster.observer.read(key)
             assert found is not None
@@ -284,13 +284,13 @@ async def test_a_standby_writes_nothing_and_its_end_leaves_the_leaders_address_a
     """Only the leader publishes addresses (LEAD-07, LEAD-08)."""
     async with new_cluster() as cluster:
         leader, standby = cluster.process().start("dispatcher"), cluster.process()
-        await all_is_quiet()
+        await wait_until_quiet()
         standby.start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         await cluster.observer.commit([Put(keys.leader("dispatcher"), b"rubbish")])
-        await all_is_quiet()
+        await wait_until_quiet()
         await standby.session.close()
-        await all_is_quiet()
+        await wait_until_quiet()
         published = await cluster.published()
         assert published is not None
         assert published.process == leader.name
@@ -302,14 +302,14 @@ async def test_a_leadership_is_valid_only_with_contact_and_a_grant():
     """Neither contact nor a grant is enough on its own (LEAD-09)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         first = process.granted[0]
         assert first.is_valid
         cluster.coordination.suspend(process.session)
         assert not first.is_valid, "contact is lost"
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.resume(process.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert not first.is_valid, "the grant was revoked"
         assert process.granted[-1].is_valid
 
@@ -324,7 +324,7 @@ async def test_a_slow_component_delays_only_its_own_next_term():
         slow.takes_long_to_stop = 100.0
         process.start("dispatcher")
         slow.run_while_leading("slow")
-        await all_is_quiet()
+        await wait_until_quiet()
         await lose_and_regain_contact(cluster, process)
         assert len(process.granted) == 2
         assert (len(slow.granted), len(slow.ended)) == (1, 0)
@@ -337,9 +337,9 @@ async def test_the_end_of_the_session_reaches_every_contender():
     """Every contender ends with the error of the lost session (LEAD-11)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher", "rest")
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.expire(process.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert [type(error) for error in process.errors] == [SessionExpired] * 3
         assert len(process.ended) == 2
 
@@ -367,7 +367,7 @@ async def test_a_component_that_returns_is_started_again_only_with_the_next_gran
             terms.append(leadership.token.epoch)
 
         cluster.scope.spawn("short", process.election.run_while_leading("short", lead))
-        await all_is_quiet()
+        await wait_until_quiet()
         assert len(terms) == 1
         await lose_and_regain_contact(cluster, process)
         assert len(terms) == 2
@@ -381,14 +381,14 @@ async def test_after_each_end_of_a_leader_exactly_one_other_process_leads():
         for _ in range(5):
             cluster.process().start("dispatcher")
         for _ in range(5):
-            await all_is_quiet()
+            await wait_until_quiet()
             [leader] = cluster.leaders
             published = await cluster.published()
             assert published is not None
             assert published.process == leader.name
             epochs.append(published.token.epoch)
             cluster.coordination.expire(leader.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == []
         assert await cluster.published() is None
         assert epochs == sorted(set(epochs))
@@ -399,7 +399,7 @@ async def test_the_addresses_of_a_dead_session_disappear():
     """Addresses are ephemeral keys of the leader's session (LEAD-13)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.expire(process.session, tell=False)
         assert await cluster.published() is None
 
@@ -409,7 +409,7 @@ async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
     """The leader never continues under the epoch from before the suspension (LEAD-14)."""
     async with new_cluster() as cluster:
         first, second = cluster.process().start("dispatcher"), cluster.process()
-        await all_is_quiet()
+        await wait_until_quiet()
         second.start("dispatcher")
         cluster.coordination.suspend(first.session)
         await asyncio.sleep(0.001)
@@ -417,7 +417,7 @@ async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
         await asyncio.sleep(5)
         assert cluster.leaders == []
         cluster.coordination.resume(first.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == [first]
         assert [leadership.token.epoch for leadership in first.granted] == [0, 1]
         published = await cluster.published()
@@ -431,7 +431,7 @@ async def test_a_leader_that_tolerates_suspensions_keeps_leading_without_writing
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         first, second = cluster.process().start("dispatcher"), cluster.process()
-        await all_is_quiet()
+        await wait_until_quiet()
         second.start("dispatcher")
         [leadership] = first.granted
         cluster.coordination.suspend(first.session)
@@ -453,7 +453,7 @@ async def test_a_suspension_is_tolerated_only_while_no_other_process_can_lead():
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         first, second = cluster.process().start("dispatcher"), cluster.process()
-        await all_is_quiet()
+        await wait_until_quiet()
         second.start("dispatcher")
         [leadership] = first.granted
         cluster.coordination.suspend(first.session)
@@ -461,10 +461,10 @@ async def test_a_suspension_is_tolerated_only_while_no_other_process_can_lead():
         assert leadership.is_valid
         await asyncio.sleep(0.02)
         assert not leadership.is_valid
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == [second]
         cluster.coordination.resume(first.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert {type(error) for error in first.errors} == {SessionExpired}
 
 
@@ -485,7 +485,7 @@ async def test_a_leader_that_must_write_while_suspended_gives_up_its_term():
         process.start()
         contending = process.record_errors(process.election.run_while_leading("dispatcher", lead))
         cluster.scope.spawn("run_while_leading", contending)
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.suspend(process.session)
         await asyncio.sleep(5)
         assert terms[0].grant.is_revoked
@@ -500,13 +500,13 @@ async def test_a_leader_that_must_write_while_suspended_gives_up_its_term():
 async def test_a_leader_suspended_for_longer_than_its_session_lasts_is_followed_by_another():
     async with new_cluster() as cluster:
         first, second = cluster.process().start("dispatcher"), cluster.process()
-        await all_is_quiet()
+        await wait_until_quiet()
         second.start("dispatcher")
         cluster.coordination.suspend(first.session)
         await asyncio.sleep(20)
         assert cluster.leaders == [second]
         cluster.coordination.resume(first.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == [second]
         assert {type(error) for error in first.errors} == {SessionExpired}
 
@@ -516,20 +516,20 @@ async def test_a_frozen_leaders_late_write_is_refused_in_the_same_transaction():
     """Shows the epoch protocol (design invariant 4)."""
     async with new_cluster() as cluster:
         old = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         [leadership] = old.granted
         # The old leader is frozen: its session lives on, and it notices nothing of all this.
         cluster.coordination.delay_reads(old.session)
         await cluster.observer.commit([Delete(keys.ELECTION)])
         new = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         assert new.leads
         assert old.leads
         assert leadership.is_valid
         with pytest.raises(LeadershipLost, match="master-0 leads no longer"):
             await leadership.commit([Create("jobs/late", b"")])
         assert await cluster.observer.read("jobs/late") is None
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == [new]
         published = await cluster.published()
         assert published is not None
@@ -541,14 +541,14 @@ async def test_a_leader_that_reads_its_old_candidacy_does_not_lead_again():
     """Every leader's election key has version 0, so only the epoch identifies the leader."""
     async with new_cluster() as cluster:
         old = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.delay_reads(old.session)
         cluster.coordination.suspend(old.session)
         await cluster.observer.commit([Delete(keys.ELECTION)])
         new = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.resume(old.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == [new]
         assert (len(old.granted), len(new.granted)) == (1, 1)
         epoch = await cluster.observer.read(keys.EPOCH)
@@ -560,9 +560,9 @@ async def test_a_leader_that_reads_its_old_candidacy_does_not_lead_again():
 async def test_a_leader_whose_election_key_is_deleted_gives_way():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         await cluster.observer.commit([Delete(keys.ELECTION)])
-        await all_is_quiet()
+        await wait_until_quiet()
         first, second = process.granted
         assert process.ended == [first]
         assert second.token.epoch == first.token.epoch + 1
@@ -572,7 +572,7 @@ async def test_a_leader_whose_election_key_is_deleted_gives_way():
 async def test_a_conflict_on_another_key_does_not_end_the_leadership():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         [leadership] = process.granted
         assert await leadership.commit([Create("a", b""), Put("a", b"")]) == [0, 1]
         with pytest.raises(Exception, match="not at version 7"):
@@ -596,9 +596,9 @@ async def test_a_write_during_a_suspension_ends_the_term_and_not_the_process():
         contending = cluster.scope.spawn(
             "writer", process.election.run_while_leading("writer", lead)
         )
-        await all_is_quiet()
+        await wait_until_quiet()
         cluster.coordination.resume(process.session)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert len(terms) == 2
         assert not contending.done()
 
@@ -610,10 +610,10 @@ def test_an_election_write_with_an_unknown_outcome_is_read_back(loss: Loss):
             process = cluster.process()
             cluster.coordination.lose_next_commit(process.session, loss)
             process.start("dispatcher")
-            await all_is_quiet()
+            await wait_until_quiet()
             assert not process.leads
             cluster.coordination.resume(process.session)
-            await all_is_quiet()
+            await wait_until_quiet()
             assert process.leads
             epoch = await cluster.observer.read(keys.EPOCH)
             assert epoch is not None
@@ -626,9 +626,9 @@ def test_an_election_write_with_an_unknown_outcome_is_read_back(loss: Loss):
 async def test_a_leader_that_shuts_down_hands_over_at_once():
     async with new_cluster() as cluster:
         first, second = cluster.process().start("dispatcher"), cluster.process()
-        await all_is_quiet()
+        await wait_until_quiet()
         second.start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         assert first.running is not None
         first.running.cancel()
         await asyncio.sleep(0.01)
@@ -641,7 +641,7 @@ async def test_two_contenders_of_one_name_are_refused():
     """X-LEAD-01"""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         with pytest.raises(ValueError, match="dispatcher contends already"):
             await process.election.run_while_leading("dispatcher", process.lead)
         assert process.leads
@@ -652,16 +652,16 @@ async def test_a_process_without_contenders_does_not_lead():
     """X-LEAD-02"""
     async with new_cluster() as cluster:
         idle = cluster.process().start()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.coordination.all_keys() == []
         contending = idle.run_while_leading("dispatcher")
         other = cluster.process()
-        await all_is_quiet()
+        await wait_until_quiet()
         other.start("dispatcher")
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == [idle]
         contending.cancel()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert cluster.leaders == [other]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.aio.scope import TaskScope
 from stoker.core.ids import ResourceId
 from stoker.ha.coordinator import Op
@@ -33,10 +33,10 @@ async def test_masters_are_known_while_they_run():
         second = scope.spawn(
             "second", MasterDirectory(coordination.session()).announce(SECOND, "two")
         )
-        await all_is_quiet()
+        await wait_until_quiet()
         assert directory.known == {FIRST: "one", SECOND: "two"}
         second.cancel()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert directory.known == {FIRST: "one"}
 
 
@@ -48,16 +48,16 @@ async def test_a_restarted_master_replaces_the_address_of_its_previous_process()
     async with TaskScope("processes") as scope:
         scope.spawn("follow", directory.run())
         before = scope.spawn("before", MasterDirectory(dead).announce(FIRST, "old"))
-        await all_is_quiet()
+        await wait_until_quiet()
         coordination.suspend(dead)
         before.cancel()
-        await all_is_quiet()
+        await wait_until_quiet()
         assert directory.known == {FIRST: "old"}, "the old session has not ended"
         scope.spawn("after", MasterDirectory(coordination.session()).announce(FIRST, "new"))
-        await all_is_quiet()
+        await wait_until_quiet()
         assert directory.known == {FIRST: "new"}
         coordination.expire(dead, tell=False)
-        await all_is_quiet()
+        await wait_until_quiet()
         assert directory.known == {FIRST: "new"}
 
 

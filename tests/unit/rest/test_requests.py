@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.core.errors import (
     CallTimedOut,
     FencingTokenMismatch,
@@ -96,7 +96,7 @@ async def test_the_end_can_be_awaited_whatever_comes_before_it() -> None:
         path = f"/jobs/{RUNNING}/status?wait=20&known=CREATED,RUNNING,RESTARTING"
         answer = asyncio.create_task(http.get(path))
         for status in (JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FINISHED):
-            await all_is_quiet()
+            await wait_until_quiet()
             assert not answer.done()
             master.dispatcher.set_status(RUNNING, status)
         assert (await answer).json() == {"status": "FINISHED"}

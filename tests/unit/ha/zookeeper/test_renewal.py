@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.core.errors import CoordinatorUnavailable, InvalidOption, StokerError
 from stoker.ha.coordinator import ConnectionState
 from stoker.ha.zookeeper import coordinator as module
@@ -66,7 +66,7 @@ async def test_a_session_that_cannot_be_renewed_is_tried_again(
     link.failures = [failure] * 3
     link.opened[0].expire()
     assert coordinator.state is ConnectionState.SUSPENDED
-    await all_is_quiet(10)
+    await wait_until_quiet(10)
     assert coordinator.state is ConnectionState.CONNECTED
     assert coordinator.session == "session-1"
     await coordinator.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
 from stoker.core.secrets import MASK
@@ -68,7 +68,7 @@ DONE = SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
 
 async def outcome(http: httpx.AsyncClient, path: str) -> dict[str, Any]:
     """The outcome of an operation, which ends in the background."""
-    await all_is_quiet()
+    await wait_until_quiet()
     answer = (await http.get(path)).json()
     assert answer["status"]["id"] == "COMPLETED"
     return dict(answer["operation"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.core.ids import vertex_hex_id
 from stoker.core.results import JobDetails, Progress
 from stoker.rest.jobs.aggregation import quantile, summary_of
@@ -139,7 +139,7 @@ async def test_a_triggered_checkpoint_ends_with_the_next_batch_even_if_the_query
         await http.post(CHECKPOINTS, json={"triggerId": trigger})
         for number, status in ((7, "IN_PROGRESS"), (None, "IN_PROGRESS"), (8, "COMPLETED")):
             master.dispatcher.jobs[STREAM] = with_last_batch(number)
-            await all_is_quiet()
+            await wait_until_quiet()
             assert (await get(http, f"{CHECKPOINTS}/{trigger}"))["status"]["id"] == status
 
 
