@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.core.checkpoints import SavepointRequest
 from stoker.core.graph import (
     FormatRead,
     FormatWrite,
@@ -24,6 +25,9 @@ from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 
 FOREVER = 1e6
+SAVEPOINT_DIRECTORY = "/saved"
+STOP = SavepointRequest(directory=SAVEPOINT_DIRECTORY, stop=True, limit_seconds=20)
+"""Stop the job with a savepoint."""
 MANY_RESTARTS = RestartPolicy(strategy="fixed-delay", attempts=1000, delay_seconds=1)
 
 

@@ -13,7 +13,15 @@ import msgspec
 import pytest
 
 from simulation.faults import ProcessKiller
-from simulation.scenarios import details_of, job, simulate, stream, wait_until_running
+from simulation.scenarios import (
+    SAVEPOINT_DIRECTORY,
+    STOP,
+    details_of,
+    job,
+    simulate,
+    stream,
+    wait_until_running,
+)
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import (
     CannotTakeSavepoint,
@@ -30,9 +38,6 @@ from stoker.gateways.dispatcher import SavepointStatus
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 from unit.savepoints.checkpoint_files import JOB, FakeQuery
-
-DIRECTORY = "/saved"
-STOP = SavepointRequest(directory=DIRECTORY, stop=True, limit_seconds=20)
 
 
 async def take_savepoint(
@@ -57,7 +62,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path) -> None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
         again = await take_savepoint(cluster, job_id, STOP)
         assert again == status
-        listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
+        listed = await cluster.ask(lambda d: d.savepoints(SAVEPOINT_DIRECTORY))
         assert [each.path for each in listed] == [status.taken.path]
         new = msgspec.structs.replace(stream(cluster), restore=Restore(path=status.taken.path))
         second = await cluster.submit(new)
@@ -143,7 +148,7 @@ def test_one_trigger_id_means_one_operation(tmp_path: Path) -> None:
         both = msgspec.structs.replace(STOP, cancel=True)
         with pytest.raises(InvalidInput, match="either stopped or cancelled"):
             await take_savepoint(cluster, job_id, both, "2" * 32)
-        listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
+        listed = await cluster.ask(lambda d: d.savepoints(SAVEPOINT_DIRECTORY))
         assert len(listed) == 1
         assert await cluster.ask(lambda d: d.job_status(job_id)) is JobStatus.RUNNING
         await cluster.cancel(job_id)
@@ -327,7 +332,7 @@ def test_a_stop_on_record_finishes_the_job_even_when_the_leader_dies(
             await take_savepoint(cluster, job_id, STOP)
         assert await cluster.wait_for_end(job_id, patience=60) is JobStatus.FINISHED
         details = await details_of(cluster, job_id)
-        listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
+        listed = await cluster.ask(lambda d: d.savepoints(SAVEPOINT_DIRECTORY))
         assert details.checkpoints.latest_savepoint is not None
         assert [each.path for each in listed] == [details.checkpoints.latest_savepoint.path]
 

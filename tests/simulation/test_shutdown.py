@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from simulation.faults import ProcessKiller, kill_leader, leader_of
+from simulation.random_faults import SEEDS, FaultInjector
 from simulation.scenarios import (
     FOREVER,
     MANY_RESTARTS,
+    STOP,
     dispatcher_of,
     graph_path,
     job,
@@ -20,8 +22,6 @@ from simulation.scenarios import (
     stream,
     wait_until_running,
 )
-from simulation.test_random_faults import SEEDS, FaultInjector
-from simulation.test_savepoints import STOP
 from stoker.core.errors import ClusterIsEnding, RecipientUnreachable, StokerError
 from stoker.core.failpoints import SHUTDOWN_FAILPOINTS, armed
 from stoker.core.ids import JobId
