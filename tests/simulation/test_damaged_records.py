@@ -17,7 +17,6 @@ from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.jobmaster.savepoints.records import savepoints_record_path, stop_record_path
 from stoker.testing.simulated_cluster import SimulatedCluster
-from stoker.testing.virtual_time import run_virtual
 
 Damage = Callable[[bytes], bytes]
 
@@ -60,26 +59,42 @@ class Victims:
         else:
             records[place] = dataclasses.replace(records[place], value=damaged)
 
+    async def end_sound_jobs(self, place: str) -> None:
+        """End the sound jobs, and forget what clients were told about the damaged one.
+
+        How that one ends depends on the damage. Its attempts stay in the history, since they must
+        not overlap either.
+        """
+        endless, _, cancelled = self.jobs
+        if endless not in place:
+            await self.cluster.cancel(endless)
+            assert await self.cluster.wait_for_end(endless) is JobStatus.CANCELED
+        if cancelled not in place:
+            assert await self.cluster.wait_for_end(cancelled) is JobStatus.CANCELED
+        (damaged,) = (each for each in self.jobs if each in place)
+        history = self.cluster.history
+        for claims in (history.acknowledged, history.cancelled, history.ends):
+            claims.pop(damaged, None)
+
 
 def run_with_damage(folder: Path, number: int, damage: Damage) -> int:
     """Damage one record or file; return how many records and files there are."""
     places: list[str] = []
 
-    async def scenario() -> None:
-        cluster = SimulatedCluster(1, folder)
-        async with cluster.running():
-            good = await cluster.submit(job(cluster, seconds=60))
-            victims = Victims(cluster)
-            await victims.prepare()
-            places.extend(victims.places())
-            victims.damage(places[number], damage)
-            await kill_leader(cluster)
-            async with asyncio.timeout(300):
-                assert await cluster.wait_for_end(good) is JobStatus.FINISHED
-                later = await cluster.submit(job(cluster))
-                assert await cluster.wait_for_end(later) is JobStatus.FINISHED
+    async def scenario(cluster: SimulatedCluster) -> None:
+        good = await cluster.submit(job(cluster, seconds=60))
+        victims = Victims(cluster)
+        await victims.prepare()
+        places.extend(victims.places())
+        victims.damage(places[number], damage)
+        await kill_leader(cluster)
+        async with asyncio.timeout(300):
+            assert await cluster.wait_for_end(good) is JobStatus.FINISHED
+            later = await cluster.submit(job(cluster))
+            assert await cluster.wait_for_end(later) is JobStatus.FINISHED
+        await victims.end_sound_jobs(places[number])
 
-    run_virtual(scenario, seed=1)
+    simulate(folder, scenario)
     return len(places)
 
 
