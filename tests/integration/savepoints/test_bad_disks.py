@@ -13,17 +13,6 @@ NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "--"]
 """Runs a process whose mounts are visible to it alone and end with it."""
 
 
-def may_mount() -> bool:
-    if shutil.which("unshare") is None:
-        return False
-    tried = subprocess.run(
-        [*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False
-    )
-    return tried.returncode == 0
-
-
-pytestmark = pytest.mark.skipif(not may_mount(), reason="this machine does not allow mounts")
-
 SETUP = """
 import asyncio, subprocess, sys
 from pathlib import Path
@@ -95,6 +84,16 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def skip_without_mounts() -> None:
+    mount = ["mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*NAMESPACE, *mount], capture_output=True, check=False).returncode != 0
+    ):
+        pytest.skip("this machine does not allow mounts")
 
 
 def run_in_namespace(script: str, disk: Path) -> None:
