@@ -85,7 +85,7 @@ async def test_one_session_reads_what_another_wrote(one: Coordinator, other: Coo
     assert (found.value, found.version, found.owner) == (b"1", 0, None)
 
 
-async def test_an_absent_key_is_none_and_has_no_children(one: Coordinator):
+async def test_an_absent_key_reads_as_none_and_has_no_children(one: Coordinator):
     assert await one.read("absent") is None
     assert await one.children("absent") == []
 
@@ -165,7 +165,7 @@ async def test_children_are_the_next_parts_of_the_keys_below(one: Coordinator):
     assert await one.children("jobs/a") == []
 
 
-async def test_a_key_with_a_value_has_no_keys_below(one: Coordinator):
+async def test_no_key_can_be_created_below_a_key_with_a_value(one: Coordinator):
     await one.commit([Create("a", b""), Create("b/c", b"")])
     with pytest.raises(InvalidInput):
         await one.commit([Create("a/below", b"")])

@@ -158,7 +158,7 @@ async def test_a_call_with_another_token_never_reaches_the_method(pair, wrong):
         assert await current.add(Item(name="x")) == 1
 
 
-async def test_an_endpoint_without_token_accepts_any(pair):
+async def test_an_endpoint_without_token_accepts_any_token(pair):
     """An endpoint without a token has no leadership to fence (RPC-03)."""
     here, there = pair
     async with there.running(Stock()) as address:

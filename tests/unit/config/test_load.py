@@ -92,8 +92,8 @@ def test_without_any_source_all_options_have_their_defaults(loaded: Loader) -> N
     assert configuration.origin("house.doors") == "default"
 
 
-def test_file_environment_and_command_line_win_in_this_order(loaded: Loader) -> None:
-    """ENTRY-10"""
+def test_the_command_line_wins_over_the_environment_and_both_over_the_file(loaded: Loader) -> None:
+    """Of two settings of one key on the command line, the last wins (ENTRY-10)."""
     text = "house.doors: 3\nhouse.paint: blue\nhouse.rooms: [hall, attic]\n"
     environment = {"STOKER_HOUSE_DOORS": "4", "STOKER_HOUSE_WARM_UP": "1 h", "HOME": "/x"}
     house = loaded(text, environment, ("house.doors=5", "house.doors=6"))

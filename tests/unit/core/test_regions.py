@@ -30,7 +30,7 @@ def test_the_slot_limit_of_a_job_is_respected() -> None:
     assert slots_wanted(build_graph(Source(name="in", read=READ), *sinks, slots=9)) == 3
 
 
-def test_queries_run_together_and_a_limit_below_them_is_a_fault() -> None:
+def test_a_slot_limit_below_the_number_of_streaming_queries_is_a_fault() -> None:
     source = Source(name="in", read=FormatRead(format="rate"), streaming=True)
     sinks = [Sink(name=f"s{n}", input="in", write=WRITE, trigger="1 second") for n in range(2)]
     job = build_graph(source, *sinks, slots=1)

@@ -20,6 +20,6 @@ def test_triggers_are_read_as_users_write_them(text: str, trigger: object) -> No
     assert parse_trigger(text) == trigger
 
 
-def test_an_interval_beyond_all_numbers_is_refused() -> None:
+def test_an_interval_too_large_for_a_number_is_refused() -> None:
     with pytest.raises(ValueError, match="is too long"):
         parse_trigger(f"{'9' * 400} seconds")

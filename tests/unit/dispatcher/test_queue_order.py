@@ -76,7 +76,7 @@ def test_a_job_that_can_never_be_admitted_does_not_block_others() -> None:
     assert "raise queues.slots for q" in decided.waiting[JobId("huge")]
 
 
-def test_a_cancelled_job_is_admitted_only_to_end_and_uses_no_limit() -> None:
+def test_a_cancelled_job_is_admitted_at_once_and_counts_against_no_limit() -> None:
     jobs = (
         queued("runs", is_admitted=True),
         queued("next", 1),

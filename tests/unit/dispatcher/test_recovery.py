@@ -63,7 +63,7 @@ def test_a_job_with_a_dirty_result_is_cleaned_up_and_not_run() -> None:
     assert recovery.clean_up == (job_id(1),)
 
 
-def test_a_dirty_result_alone_is_cleaned_up() -> None:
+def test_a_dirty_result_without_a_job_is_cleaned_up() -> None:
     """The job record was removed before the leader died (RUN-09)."""
     assert decide_recovery([], [result(1, dirty=True)], set()).clean_up == (job_id(1),)
 

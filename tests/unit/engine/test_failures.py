@@ -109,5 +109,5 @@ def test_frames_of_stoker_and_python_are_not_user_code() -> None:
 def test_a_permanent_cause_is_recognized_inside_a_query_or_worker_error(
     message: str, retriable: bool
 ) -> None:
-    """FAIL-08"""
+    """Such a failure is not retried, whichever error of Spark wraps it (FAIL-08)."""
     assert failure_of(PySparkException(message)).retriable is retriable

@@ -638,7 +638,7 @@ async def test_a_leader_that_shuts_down_hands_over_at_once():
 
 @virtual
 async def test_two_contenders_of_one_name_are_refused():
-    """X-LEAD-01"""
+    """The first contender keeps its leadership (X-LEAD-01)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await wait_until_quiet()
@@ -649,7 +649,7 @@ async def test_two_contenders_of_one_name_are_refused():
 
 @virtual
 async def test_a_process_without_contenders_does_not_lead():
-    """X-LEAD-02"""
+    """It takes part as soon as a component contends (X-LEAD-02)."""
     async with new_cluster() as cluster:
         idle = cluster.process().start()
         await wait_until_quiet()
@@ -679,10 +679,10 @@ FAULTS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(faults=FAULTS)
-def test_under_any_faults_epochs_rise_and_only_the_newest_writes(
+def test_under_any_faults_epochs_rise_and_only_the_newest_leader_writes(
     faults: list[tuple[str, int, float]],
 ):
-    """X-LEAD-07, LEAD-12; design invariant 4."""
+    """After the faults exactly one process leads (X-LEAD-07, LEAD-12; design invariant 4)."""
 
     async def test() -> None:
         async with new_cluster() as cluster:

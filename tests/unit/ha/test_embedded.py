@@ -118,7 +118,7 @@ async def test_all_children_are_listed_whatever_their_number(tmp_path: Path, cou
     await session.close()
 
 
-async def test_reads_that_may_block_are_left_to_the_thread(tmp_path: Path):
+async def test_reads_that_may_block_run_in_the_writer_thread(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("a/b", b"1")])
     session._session.inline.close()

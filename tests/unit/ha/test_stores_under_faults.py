@@ -93,7 +93,7 @@ def with_harness(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 @with_harness
 async def test_a_write_that_was_applied_though_contact_was_lost_is_recognized(harness: Harness):
-    """STORE-10, X-STORE-07"""
+    """The store reports success to its caller (STORE-10, X-STORE-07)."""
     harness.lose_next_commit(Loss.AFTER_APPLYING)
     assert isinstance(await harness.graphs.put(GRAPH, submitted_at=1), Stored)
     harness.lose_next_commit(Loss.AFTER_APPLYING)
@@ -162,7 +162,7 @@ async def test_a_store_that_cannot_be_read_is_not_an_empty_one(harness: Harness)
 
 @with_harness
 async def test_one_file_that_cannot_be_read_harms_no_other_job(harness: Harness):
-    """Design invariant 7"""
+    """The job whose file failed is listed with the reason (design invariant 7)."""
     await harness.graphs.put(GRAPH, submitted_at=1)
     other = build_graph(job_id=JobId("b" * 32), name="other")
     await harness.graphs.put(other, submitted_at=1)
@@ -205,7 +205,7 @@ STORE_FAILPOINTS = sorted(name for name in FAILPOINTS if name.startswith(STORES)
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_every_store_has_failpoints_here(store: str):
+def test_a_crash_is_tested_in_every_store(store: str):
     assert any(name.startswith(store) for name in STORE_FAILPOINTS)
 
 
@@ -214,7 +214,7 @@ def test_every_store_has_failpoints_here(store: str):
 async def test_a_crash_at_any_failpoint_is_recovered_by_the_next_leader(
     harness: Harness, name: str
 ):
-    """Design invariants 1, 2 and 6"""
+    """Only the result and the idempotency key remain (design invariants 1, 2 and 6)."""
     with armed(name, crash), pytest.raises(Crash):
         await whole_life_of_a_job(harness)
     await harness.next_leader()

@@ -255,7 +255,7 @@ def test_a_function_that_cannot_be_a_vertex_is_refused_at_once(
     assert message in refusal(lambda: p.transform(name=name)(function))
 
 
-def test_a_parameter_with_a_default_is_not_an_edge() -> None:
+def test_a_parameter_with_a_default_is_no_input_vertex() -> None:
     p = small()
     for factor in (2, 3):
 

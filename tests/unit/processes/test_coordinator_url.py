@@ -31,6 +31,6 @@ def test_a_remote_storage_cannot_hold_an_embedded_coordinator() -> None:
 
 
 async def test_a_coordinator_of_an_unknown_kind_stops_the_start() -> None:
-    """ENTRY-11, X-ENTRY-05"""
+    """The error quotes the unknown kind (ENTRY-11, X-ENTRY-05)."""
     with pytest.raises(InvalidOption, match="etcd"):
         await open_coordinator("etcd://host", ids=Ids())

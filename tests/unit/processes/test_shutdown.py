@@ -66,7 +66,7 @@ def test_processes_exit_with_0_only_after_a_complete_shutdown(
     assert exit_code_of(status) == code
 
 
-async def test_the_first_of_several_events_is_enough() -> None:
+async def test_a_wait_for_several_events_ends_with_the_first() -> None:
     one, two = asyncio.Event(), asyncio.Event()
     two.set()
     async with asyncio.timeout(5):

@@ -15,7 +15,7 @@ def leaders() -> JobLeaders:
     return JobLeaders(timedelta(seconds=300))
 
 
-def test_the_newest_registration_leads() -> None:
+def test_only_the_newest_registration_of_a_job_leads() -> None:
     """Shows RM-15."""
     known = leaders()
     known.set_leader(JOB, ONE)

@@ -77,7 +77,7 @@ def test_a_frame_above_the_limit_is_refused(size, limit):
             decode_reply(answer, DRAW.result, "draw")
 
 
-def test_the_error_for_a_value_of_a_wrong_type_names_it():
+def test_a_value_of_a_wrong_type_is_an_error_that_names_the_method():
     call = decode_request(encode(DRAW.bind(([Point(x=1)], {"a": "text"}), {})))
     with pytest.raises(TypeError, match=r"Gateway\.draw was called with a wrong value.*by_name"):
         decode_arguments(DRAW, call)
@@ -88,7 +88,7 @@ def test_the_error_for_a_value_of_a_wrong_type_names_it():
 
 
 @pytest.mark.parametrize("reply", [b"", b"\xc1", msgspec.msgpack.encode({"type": "later"})])
-def test_a_reply_that_is_no_reply_is_a_remote_error(reply):
+def test_a_malformed_reply_is_a_remote_error(reply):
     with pytest.raises(RemoteError, match="the answer of draw cannot be understood"):
         decode_reply(reply, DRAW.result, "draw")
 

@@ -57,7 +57,7 @@ def test_an_error_with_its_own_constructor_arrives():
     assert arrived.facts["globally_terminated"] is True
 
 
-def test_an_unknown_kind_arrives_as_its_nearest_known_ancestor():
+def test_an_error_of_an_unknown_kind_arrives_as_its_nearest_known_ancestor():
     failure = EncodedError(kinds=("FromTheFuture", "NotFound", "StokerError"), message="m")
     assert type(restore(failure)) is NotFound
 

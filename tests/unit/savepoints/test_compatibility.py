@@ -48,7 +48,7 @@ def grouped(keys: str, mode: str = "update") -> JobGraph:
     return msgspec.structs.replace(base, vertices=(*base.vertices, transform, sink))
 
 
-def test_the_same_job_fits():
+def test_a_savepoint_fits_the_unchanged_job():
     found = compare(manifest_of("out"), streaming_graph("out"), streaming_graph("out"))
     assert [finding.verdict for finding in found.findings] == [CompatibilityVerdict.FITS]
 
@@ -78,7 +78,7 @@ def test_a_source_cannot_be_added_or_removed():
     assert any("source more is gone" in words for words in refusals(two, one))
 
 
-def test_grouping_keys_must_stay():
+def test_changed_grouping_keys_are_refused():
     """Permission to leave state behind changes nothing about state that is read (CKPT-13)."""
     assert refusals(grouped("word"), grouped("WORD")) == []
     for allow in (False, True):

@@ -56,7 +56,7 @@ def storage(driver: Driver | FailingDriver) -> FsspecStorage:
 
 @pytest.mark.parametrize("name", ["LastModified", "last_modified", "mtime"])
 @pytest.mark.parametrize("zone", [UTC, None])
-async def test_ages_are_read_from_the_listing_under_every_drivers_name_for_them(name, zone) -> None:
+async def test_the_age_of_a_file_is_found_in_the_listing_of_every_driver(name, zone) -> None:
     facts = {name: datetime(2026, 11, 1, tzinfo=zone)}
     expected = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
     times = await storage(Driver(facts)).modified("jobs")

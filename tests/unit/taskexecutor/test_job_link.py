@@ -27,14 +27,14 @@ async def _run_one(harness: Harness) -> list[ExecutionState]:
         return [report.state for report in master.changes]
 
 
-def test_a_short_state_is_not_reported(tmp_path: Path):
+def test_a_state_that_passes_quickly_is_not_reported(tmp_path: Path):
     async def scenario(harness: Harness) -> None:
         assert await _run_one(harness) == [ExecutionState.RUNNING]
 
     run_scenario(tmp_path, scenario)
 
 
-def test_a_lasting_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_state_that_lasts_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(job_link, "REPORT_DELAY_SECONDS", {ExecutionState.INITIALIZING: 0.01})
 
     async def scenario(harness: Harness) -> None:

@@ -59,7 +59,7 @@ def keywords(orders: Any, customers: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [ten, file, chain, chosen, keywords])
-def test_a_straight_line_of_calls_to_spark_only_describes_a_query(
+def test_a_function_that_is_a_straight_line_of_calls_to_spark_is_accepted(
     function: Callable[..., Any],
 ) -> None:
     assert only_describes_a_query(by_value(function))

@@ -142,7 +142,7 @@ def session_for(isolation: Isolation) -> tuple[SharedSession, Client]:
     return session, client
 
 
-def test_a_dedicated_session_is_created_before_the_settings_and_a_shared_one_is_kept() -> None:
+def test_settings_reach_a_new_dedicated_session_or_the_shared_one() -> None:
     for isolation, calls in (
         (Isolation.SHARED, SETTINGS),
         (Isolation.DEDICATED, [*DEDICATED, *SETTINGS]),
