@@ -1,10 +1,15 @@
-"""One ZooKeeper server for the tests of this folder; each test has a root path of its own."""
+"""One ZooKeeper server for the tests of this folder, and what several of them run on.
+
+Each test has a root path of its own at the server.
+"""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from contract.backends import KINDS, Backend, open_backend
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
 
@@ -17,3 +22,9 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeep
 @pytest.fixture
 def zookeeper_url(zookeeper: LocalZooKeeper) -> str:
     return zookeeper.url(f"tests/{uuid.uuid4().hex}")
+
+
+@pytest.fixture(params=KINDS)
+async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
+    async with open_backend(request, tmp_path) as backend:
+        yield backend

@@ -1,13 +1,10 @@
 """The contract of ReplacementStore, run on every coordinator and storage."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from builders import build_graph, build_streaming_vertices
-from contract.backends import KINDS, Backend, open_backend
+from contract.backends import Backend
 from stoker.core.errors import CorruptContent, KeyExists, LeadershipLost
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
@@ -18,12 +15,6 @@ from stoker.ha.stores.replacements import ReplacementStore, graph_path
 from stoker.testing.leadership import seize_leadership
 
 OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
-
-
-@pytest.fixture(params=KINDS)
-async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
-    async with open_backend(request, tmp_path) as backend:
-        yield backend
 
 
 async def store_of_next_leader(backend: Backend) -> ReplacementStore:

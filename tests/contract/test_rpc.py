@@ -217,7 +217,8 @@ async def test_a_call_in_flight_fails_at_once_when_the_endpoint_stops(pair):
         await stock.items()
 
 
-async def test_a_call_in_flight_fails_at_once_when_the_service_closes(pair):
+@pytest.mark.parametrize("closing", ["callee", "caller"])
+async def test_a_call_in_flight_fails_at_once_when_either_service_closes(pair, closing):
     """The call does not wait for its timeout (RPC-08)."""
     here, there = pair
     endpoint = Stock()
@@ -225,22 +226,7 @@ async def test_a_call_in_flight_fails_at_once_when_the_service_closes(pair):
         stock = await here.connect(address, StockGateway, timeout=timedelta(hours=1))
         call = asyncio.create_task(stock.wait())
         await endpoint.waiting.wait()
-        await there.close()
-        with pytest.raises(RecipientUnreachable):
-            await call
-        with pytest.raises(RecipientUnreachable):
-            await stock.items()
-
-
-async def test_the_calls_of_a_service_that_closes_fail(pair):
-    """Here the closing service is the caller (RPC-08)."""
-    here, there = pair
-    endpoint = Stock()
-    async with there.running(endpoint) as address:
-        stock = await here.connect(address, StockGateway)
-        call = asyncio.create_task(stock.wait())
-        await endpoint.waiting.wait()
-        await here.close()
+        await (there if closing == "callee" else here).close()
         with pytest.raises(RecipientUnreachable):
             await call
         with pytest.raises(RecipientUnreachable):

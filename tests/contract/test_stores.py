@@ -4,16 +4,14 @@ Flink locks the entries that a leader uses. Stoker uses epochs instead: only the
 newest epoch changes an entry, so no lock has to be released (STORE-05, STORE-06, STORE-12).
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from builders import build_details, build_graph
-from contract.backends import KINDS, open_backend
+from contract.backends import Backend
 from stoker.core.errors import JobNotFound, KeyExists, LeadershipLost, NotFound
 from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
@@ -64,11 +62,10 @@ class Stores:
         return OutcomeStore(self.storage)
 
 
-@pytest.fixture(params=KINDS)
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_backend(request, tmp_path) as backend:
-        leadership = await seize_leadership(backend.coordinator, ids=backend.ids)
-        yield Stores(backend.coordinator, backend.storage, leadership, backend.ids)
+@pytest.fixture
+async def stores(backend: Backend) -> Stores:
+    leadership = await seize_leadership(backend.coordinator, ids=backend.ids)
+    return Stores(backend.coordinator, backend.storage, leadership, backend.ids)
 
 
 def orders_graph(ids: Ids, name: str = "orders", key: str | None = None) -> JobGraph:

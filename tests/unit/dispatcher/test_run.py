@@ -21,7 +21,23 @@ from stoker.ha.record import decode_record
 from stoker.ha.stores.cancellations import CancellationStore
 from stoker.ha.stores.job_results import JobResultStore, ResultRecord
 from stoker.testing.leadership import seize_leadership
-from unit.dispatcher.dispatching import World, new_world
+from unit.dispatcher.dispatching import Master, World, new_world
+
+
+async def start_leader(world: World) -> Master:
+    """Start a master that leads and serves, if no other leads."""
+    master = world.master()
+    await wait_until_quiet()
+    return master
+
+
+async def start_leader_without_storage(world: World) -> tuple[Master, JobId]:
+    """Start a leader that cannot recover the job of the previous one before the storage is back."""
+    first = await start_leader(world)
+    job_id = await submit(world)
+    await first.stop()
+    world.storage.go_away()
+    return world.master(), job_id
 
 
 async def submit(world: World, graph: JobGraph | None = None) -> JobId:
@@ -43,12 +59,7 @@ async def has_record(world: World, job_id: JobId) -> bool:
 async def test_a_dispatcher_publishes_its_address_only_after_recovery() -> None:
     """Clients never see a job list that is incomplete (RUN-01, RUN-07)."""
     async with new_world() as world:
-        first = world.master()
-        await wait_until_quiet()
-        job_id = await submit(world)
-        await first.stop()
-        world.storage.go_away()
-        second = world.master()
+        second, job_id = await start_leader_without_storage(world)
         await asyncio.sleep(30)
         assert second.election.is_leading
         assert await world.published() is None
@@ -64,12 +75,7 @@ async def test_a_dispatcher_publishes_its_address_only_after_recovery() -> None:
 async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_published() -> None:
     """The loss of leadership cancels the recovery (RUN-02, RUN-10)."""
     async with new_world() as world:
-        first = world.master()
-        await wait_until_quiet()
-        await submit(world)
-        await first.stop()
-        world.storage.go_away()
-        late = world.master()
+        late, _ = await start_leader_without_storage(world)
         await asyncio.sleep(5)
         world.coordination.suspend(late.session)
         await asyncio.sleep(20)
@@ -84,12 +90,7 @@ async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_publi
 async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
     """The next leader recovers the jobs (RUN-10)."""
     async with new_world() as world:
-        first = world.master()
-        await wait_until_quiet()
-        await submit(world)
-        await first.stop()
-        world.storage.go_away()
-        second = world.master()
+        second, _ = await start_leader_without_storage(world)
         await asyncio.sleep(5)
         await second.stop()
         world.storage.come_back()
@@ -102,8 +103,7 @@ async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
 async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> None:
     """A successor needs the records (RUN-03, DISP-14, DISP-18, CLEAN-02, CLEAN-09, STORE-06)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         jobs = [await submit(world) for _ in range(3)]
         master.jobs.seconds_to_stop = 3
         files = dict(world.storage.files)
@@ -122,8 +122,7 @@ async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> 
 async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() -> None:
     """This holds when leadership changes several times (RUN-04, JMR-07, DISP-18, JM-12)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         job_id = await submit(world)
         master.jobs.seconds_to_stop = 8
         for _ in range(3):
@@ -145,8 +144,7 @@ async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() 
 async def test_a_closing_dispatcher_answers_no_calls_while_its_jobs_stop() -> None:
     """Answers about these jobs could be outdated (RUN-11)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         await submit(world)
         dispatcher = await world.dispatcher()
         master.jobs.seconds_to_stop = 5
@@ -163,8 +161,7 @@ async def test_a_closing_dispatcher_answers_no_calls_while_its_jobs_stop() -> No
 async def test_an_end_that_comes_after_the_loss_of_leadership_does_not_count() -> None:
     """The next leader decides about the job (JMR-04)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         job_id = await submit(world)
         await seize_leadership(world.observer, ids=world.ids)
         master.jobs.last.finish()
@@ -182,8 +179,7 @@ async def test_an_end_that_comes_after_the_loss_of_leadership_does_not_count() -
 @virtual
 async def test_an_end_on_record_is_visible_while_the_job_master_is_still_closing() -> None:
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         job_id = await submit(world)
         dispatcher = await world.dispatcher()
         waiting = asyncio.ensure_future(
@@ -213,8 +209,7 @@ async def test_an_end_on_record_is_visible_while_the_job_master_is_still_closing
 @virtual
 async def test_a_job_master_that_breaks_after_the_end_is_on_record_is_not_restarted() -> None:
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         job_id = await submit(world)
         master.jobs.fails_at_exit = True
         master.jobs.last.finish()
@@ -229,8 +224,7 @@ async def test_a_job_master_that_breaks_after_the_end_is_on_record_is_not_restar
 async def test_nothing_is_cleaned_up_without_a_recorded_result() -> None:
     """A job that did not end on record must stay recoverable (CLEAN-05, STORE-13)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         job_id = await submit(world)
         files = dict(world.storage.files)
         world.storage.go_away()
@@ -259,8 +253,7 @@ async def test_a_result_that_cannot_be_marked_clean_is_left_to_the_next_leader(
         raise CoordinatorUnavailable("not now")
 
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         job_id = await submit(world)
         monkeypatch.setattr(JobResultStore, "mark_clean", refuse)
         master.jobs.last.finish()
@@ -283,8 +276,7 @@ async def test_a_result_that_cannot_be_marked_clean_is_left_to_the_next_leader(
 async def test_a_job_that_is_only_cleaned_up_shows_its_recorded_end_at_once() -> None:
     """The clean-up is still stuck then (CLEAN-15, CLEAN-07, CLEAN-14, JMR-02, DISP-13)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         graph = world.graph()
         job_id = await submit(world, graph)
         for _ in range(100):
@@ -315,8 +307,7 @@ async def test_a_job_that_is_only_cleaned_up_shows_its_recorded_end_at_once() ->
 async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None:
     """Outcome records let the next leader reach the same decision (CLEAN-04)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         job_id = await submit(world)
         master.jobs.last.finish()
         await master.stop()
@@ -335,8 +326,7 @@ async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None
 async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
     """One answer lists live and ended jobs (DISP-21)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         first, *others = [await submit(world) for _ in range(5)]
         master.jobs.started[0].finish()
         await wait_until_quiet()
@@ -349,8 +339,7 @@ async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
 async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> None:
     """The job master has not started yet (JMR-08, JMR-09, JMR-10, DISP-05, DISP-07)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         master.jobs.hold = asyncio.Event()
         job_id = await submit(world)
         dispatcher = await world.dispatcher()
@@ -370,14 +359,12 @@ async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> 
 async def test_a_cancellation_before_the_job_master_exists_outlives_the_leader() -> None:
     """Every leader carries out an acknowledged cancellation (JMR-09, FAULT-05)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         master.jobs.hold = asyncio.Event()
         job_id = await submit(world)
         await (await world.dispatcher()).cancel_job(job_id)
         await master.stop()
-        second = world.master()
-        await wait_until_quiet()
+        second = await start_leader(world)
         assert second.jobs.last.to_run.cancel_wanted
         assert await (await world.dispatcher()).job_status(job_id) is JobStatus.RUNNING
 
@@ -417,8 +404,7 @@ async def test_a_job_that_goes_to_quarantine_while_it_is_cancelled_is_cancelled_
 async def test_a_submission_is_not_acknowledged_when_the_storage_fails() -> None:
     """The client gets the error of the storage, and no job master starts (DISP-01)."""
     async with new_world() as world:
-        master = world.master()
-        await wait_until_quiet()
+        master = await start_leader(world)
         world.storage.go_away()
         with pytest.raises(StorageUnavailable):
             await (await world.dispatcher()).submit_job(world.graph())

@@ -97,6 +97,12 @@ async def new_cluster() -> AsyncIterator[Cluster]:
         yield Cluster(scope)
 
 
+async def start_leader_and_standby(cluster: Cluster) -> tuple[Process, Process]:
+    leader = cluster.process().start("dispatcher")
+    await wait_until_quiet()
+    return leader, cluster.process().start("dispatcher")
+
+
 async def lose_and_regain_contact(cluster: Cluster, process: Process) -> None:
     cluster.coordination.suspend(process.session)
     await wait_until_quiet()
@@ -408,9 +414,7 @@ async def test_the_addresses_of_a_dead_session_disappear():
 async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
     """The leader never continues under the epoch from before the suspension (LEAD-14)."""
     async with new_cluster() as cluster:
-        first, second = cluster.process().start("dispatcher"), cluster.process()
-        await wait_until_quiet()
-        second.start("dispatcher")
+        first, _ = await start_leader_and_standby(cluster)
         cluster.coordination.suspend(first.session)
         await asyncio.sleep(0.001)
         assert not first.leads
@@ -430,9 +434,7 @@ async def test_a_leader_that_tolerates_suspensions_keeps_leading_without_writing
     """The session of the leader still excludes every other leader (LEAD-15)."""
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
-        first, second = cluster.process().start("dispatcher"), cluster.process()
-        await wait_until_quiet()
-        second.start("dispatcher")
+        first, _ = await start_leader_and_standby(cluster)
         [leadership] = first.granted
         cluster.coordination.suspend(first.session)
         await asyncio.sleep(8)
@@ -452,9 +454,7 @@ async def test_a_suspension_is_tolerated_only_while_no_other_process_can_lead():
     """The tolerance ends when the session may have expired (LEAD-15)."""
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
-        first, second = cluster.process().start("dispatcher"), cluster.process()
-        await wait_until_quiet()
-        second.start("dispatcher")
+        first, second = await start_leader_and_standby(cluster)
         [leadership] = first.granted
         cluster.coordination.suspend(first.session)
         await asyncio.sleep(9.99)
@@ -499,9 +499,7 @@ async def test_a_leader_that_must_write_while_suspended_gives_up_its_term():
 @virtual
 async def test_a_leader_suspended_for_longer_than_its_session_lasts_is_followed_by_another():
     async with new_cluster() as cluster:
-        first, second = cluster.process().start("dispatcher"), cluster.process()
-        await wait_until_quiet()
-        second.start("dispatcher")
+        first, second = await start_leader_and_standby(cluster)
         cluster.coordination.suspend(first.session)
         await asyncio.sleep(20)
         assert cluster.leaders == [second]
@@ -625,9 +623,7 @@ def test_an_election_write_with_an_unknown_outcome_is_read_back(loss: Loss):
 @virtual
 async def test_a_leader_that_shuts_down_hands_over_at_once():
     async with new_cluster() as cluster:
-        first, second = cluster.process().start("dispatcher"), cluster.process()
-        await wait_until_quiet()
-        second.start("dispatcher")
+        first, second = await start_leader_and_standby(cluster)
         await wait_until_quiet()
         assert first.running is not None
         first.running.cancel()

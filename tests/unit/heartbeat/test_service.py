@@ -65,6 +65,15 @@ class Peer:
         return answer
 
 
+async def losses_of(peer: Peer) -> list[tuple[float, str, Liveness]]:
+    """The losses that a sender reports which monitors `peer` for a long time."""
+    recorder = Recorder()
+    async with make_sender(recorder) as sender:
+        sender.monitor_target("a", peer)
+        await asyncio.sleep(1000)
+    return recorder.losses
+
+
 class Silent:
     def __init__(self) -> None:
         self.asked: list[float] = []
@@ -138,22 +147,15 @@ async def test_nothing_is_reported_about_a_target_after_its_monitoring_ends() ->
 @virtual
 async def test_two_unreachable_calls_in_a_row_are_a_loss_without_waiting_for_the_timeout() -> None:
     # HB-04
-    recorder = Recorder()
-    async with make_sender(recorder) as sender:
-        sender.monitor_target("a", Peer(RecipientUnreachable("gone")))
-        await asyncio.sleep(1000)
-    assert recorder.losses == [(20, "a", Liveness.UNREACHABLE)]
+    losses = await losses_of(Peer(RecipientUnreachable("gone")))
+    assert losses == [(20, "a", Liveness.UNREACHABLE)]
 
 
 @virtual
 async def test_a_success_between_unreachable_calls_restarts_the_count() -> None:
     # HB-05
-    recorder = Recorder()
     peer = Peer(RecipientUnreachable("gone"), "here", RecipientUnreachable("gone"), "here")
-    async with make_sender(recorder) as sender:
-        sender.monitor_target("a", peer)
-        await asyncio.sleep(100)
-    assert recorder.losses == []
+    assert await losses_of(peer) == []
 
 
 @virtual
@@ -170,11 +172,7 @@ async def test_without_a_failure_threshold_only_silence_counts() -> None:
 @virtual
 async def test_a_call_that_times_out_is_silence_and_not_unreachable() -> None:
     # HB-04
-    recorder = Recorder()
-    async with make_sender(recorder) as sender:
-        sender.monitor_target("a", Peer(CallTimedOut("slow")))
-        await asyncio.sleep(1000)
-    assert recorder.losses == [(50, "a", Liveness.TIMEOUT)]
+    assert await losses_of(Peer(CallTimedOut("slow"))) == [(50, "a", Liveness.TIMEOUT)]
 
 
 @virtual
