@@ -11,11 +11,14 @@ from typing import Any
 
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source, Vertex
 from stoker.core.ids import JobId
+from stoker.core.replacements import Replacement, ReplacementKind
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.testing.virtual_time import run_virtual
 
 JOB_ID = JobId("0" * 32)
+OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
+"""A job that is replaced, its new version, and its old version if that has to return."""
 NOOP = FormatWrite(format="noop")
 
 
@@ -51,6 +54,23 @@ def build_details(status: JobStatus = JobStatus.RUNNING, **fields: Any) -> JobDe
         "start": 0,
     }
     return JobDetails(**(facts | fields))
+
+
+def build_replacement(**fields: Any) -> Replacement:
+    """An upgrade of the job `OLD` to `NEW` that has just begun."""
+    facts = {
+        "job_id": OLD,
+        "trigger_id": "d" * 32,
+        "kind": ReplacementKind.UPGRADE,
+        "digest": "",
+        "new_id": NEW,
+        "back_id": BACK,
+        "directory": "/saved",
+        "order": "0",
+        "began": 0,
+        "changed": 0,
+    }
+    return Replacement(**(facts | fields))
 
 
 def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

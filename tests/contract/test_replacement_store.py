@@ -3,18 +3,15 @@
 import msgspec
 import pytest
 
-from builders import build_graph, build_streaming_vertices
+from builders import NEW, OLD, build_graph, build_replacement, build_streaming_vertices
 from contract.backends import Backend
 from stoker.core.errors import CorruptContent, KeyExists, LeadershipLost
 from stoker.core.graph import JobGraph
-from stoker.core.ids import JobId
-from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
+from stoker.core.replacements import Replacement, ReplacementPhase
 from stoker.ha import keys
 from stoker.ha.coordinator import Create
 from stoker.ha.stores.replacements import ReplacementStore, graph_path
 from stoker.testing.leadership import seize_leadership
-
-OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
 
 
 async def store_of_next_leader(backend: Backend) -> ReplacementStore:
@@ -23,19 +20,8 @@ async def store_of_next_leader(backend: Backend) -> ReplacementStore:
 
 
 def plan(trigger_id: str = "d" * 32) -> Replacement:
-    return Replacement(
-        job_id=OLD,
-        trigger_id=trigger_id,
-        kind=ReplacementKind.UPGRADE,
-        digest="",
-        new_id=NEW,
-        back_id=BACK,
-        directory="/saved",
-        order="0",
-        began=1,
-        changed=1,
-        pointer=graph_path(OLD, trigger_id),
-    )
+    pointer = graph_path(OLD, trigger_id)
+    return build_replacement(trigger_id=trigger_id, pointer=pointer, began=1, changed=1)
 
 
 def graph() -> JobGraph:

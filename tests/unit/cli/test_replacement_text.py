@@ -2,30 +2,14 @@
 
 import pytest
 
+from builders import BACK, NEW, build_replacement
 from stoker.api.operations import answer_of
 from stoker.cli.follow import replacement_text
-from stoker.core.ids import JobId
-from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
-
-OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
+from stoker.core.replacements import ReplacementPhase
 
 
 def text(phase: ReplacementPhase, **more: str) -> str:
-    plan = Replacement(
-        job_id=OLD,
-        trigger_id="d" * 32,
-        kind=ReplacementKind.UPGRADE,
-        digest="",
-        new_id=NEW,
-        back_id=BACK,
-        directory="/saved",
-        order="0",
-        began=0,
-        changed=0,
-        phase=phase,
-        savepoint="/saved/savepoint-1",
-        **more,
-    )
+    plan = build_replacement(phase=phase, savepoint="/saved/savepoint-1", **more)
     return replacement_text(answer_of(plan).operation)
 
 

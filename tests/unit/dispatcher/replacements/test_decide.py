@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import build_details
+from builders import BACK, NEW, OLD, build_details, build_replacement
 from stoker.core.checkpoints import (
     CheckpointEntry,
     CheckpointKind,
@@ -34,26 +34,13 @@ from stoker.dispatcher.replacements.decide import (
     snapshot_of,
 )
 
-OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
 ORDER = "0123456789ab"
 RUNS = JobSnapshot(status=JobStatus.RUNNING, runs=True)
 
 
 def plan(phase: ReplacementPhase = ReplacementPhase.STOPPING, **more: object) -> Replacement:
-    whole = Replacement(
-        job_id=OLD,
-        trigger_id="d" * 32,
-        kind=ReplacementKind.UPGRADE,
-        digest="",
-        new_id=NEW,
-        back_id=BACK,
-        directory="/saved/",
-        order=ORDER,
-        began=0,
-        changed=0,
-        phase=phase,
-    )
-    return msgspec.structs.replace(whole, **more)
+    facts = {"directory": "/saved/", "order": ORDER, "phase": phase}
+    return build_replacement(**(facts | more))
 
 
 def stopped(at: Replacement) -> JobSnapshot:
