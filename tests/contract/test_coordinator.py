@@ -257,8 +257,7 @@ async def test_an_ephemeral_key_names_its_session(one: Coordinator, other: Coord
 async def test_closing_removes_the_ephemeral_keys_and_no_others(
     one: Coordinator, other: Coordinator
 ):
-    """Other sessions see it through their watches (STORE-12)."""
-    # LEAD-13
+    """Watches of other sessions notice the removal (STORE-12, LEAD-13)."""
     await one.commit([Create("mine", b"", ephemeral=True), Create("kept", b"")])
     await other.commit([Create("yours", b"", ephemeral=True)])
     watch, of_children = Watch(), Watch()
@@ -277,7 +276,7 @@ async def test_closing_removes_the_ephemeral_keys_and_no_others(
 async def test_an_ephemeral_key_of_another_session_can_be_replaced(
     one: Coordinator, other: Coordinator
 ):
-    # X-LEAD-05
+    """It then outlives the session that had written it first (X-LEAD-05)."""
     await one.commit([Create("leader/a", b"one", ephemeral=True)])
     await other.commit([Delete("leader/a"), Create("leader/a", b"other", ephemeral=True)])
     await one.close()

@@ -85,7 +85,7 @@ def result_and_details(
 
 
 async def test_a_job_is_stored_by_content_and_pointer(stores: Stores):
-    # STORE-01
+    """The record at the coordinator is small: it does not hold the graph (STORE-01)."""
     graph = orders_graph(stores.ids)
     outcome = await stores.graphs.put(graph, submitted_at=5)
     assert isinstance(outcome, Stored)
@@ -97,7 +97,7 @@ async def test_a_job_is_stored_by_content_and_pointer(stores: Stores):
 
 
 async def test_a_stored_job_comes_back_the_same(stores: Stores):
-    # STORE-02
+    """An unknown id is no error (STORE-02)."""
     graph = orders_graph(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     found = await stores.graphs.get(graph.job_id)
@@ -184,7 +184,7 @@ async def test_an_ended_job_is_never_stored_again(stores: Stores):
 
 
 async def test_removing_a_job_removes_pointer_content_and_cancellation_requests(stores: Stores):
-    # STORE-04, X-STORE-11
+    """The other job keeps its own, and a second removal succeeds (STORE-04, X-STORE-11)."""
     graph, other = orders_graph(stores.ids), orders_graph(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     await stores.graphs.put(other, submitted_at=5)
@@ -200,7 +200,7 @@ async def test_removing_a_job_removes_pointer_content_and_cancellation_requests(
 
 
 async def test_a_removal_that_was_interrupted_is_finished_by_repeating_it(stores: Stores):
-    # STORE-11
+    """Content that lost its pointer is removed too (STORE-11)."""
     graph = orders_graph(stores.ids)
     outcome = await stores.graphs.put(graph, submitted_at=5)
     assert isinstance(outcome, Stored)
@@ -211,7 +211,7 @@ async def test_a_removal_that_was_interrupted_is_finished_by_repeating_it(stores
 
 
 async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(stores: Stores):
-    # X-STORE-01, X-STORE-08, design invariant 7
+    """It is listed with the reason (X-STORE-01, X-STORE-08; design invariant 7)."""
     graphs = [orders_graph(stores.ids, name) for name in ("good", "gone", "broken", "swapped")]
     outcomes = [await stores.graphs.put(graph, submitted_at=5) for graph in graphs]
     pointers = [outcome.record.pointer for outcome in outcomes if isinstance(outcome, Stored)]
@@ -274,7 +274,7 @@ async def test_a_result_is_dirty_first_and_clean_later(stores: Stores):
 
 
 async def test_a_result_is_recorded_once(stores: Stores):
-    # STORE-14
+    """The first one stands, whether it is dirty or clean (STORE-14)."""
     job_id = stores.ids.job()
     await stores.results.create_dirty(*result_and_details(job_id))
     for _ in range(2):
@@ -288,13 +288,13 @@ async def test_a_result_is_recorded_once(stores: Stores):
 
 
 async def test_marking_an_unknown_result_clean_is_refused(stores: Stores):
-    # X-STORE-09
+    """A clean-up that marks the wrong job must not pass unnoticed (X-STORE-09)."""
     with pytest.raises(JobNotFound):
         await stores.results.mark_clean(stores.ids.job())
 
 
 async def test_a_result_and_its_details_come_back_the_same(stores: Stores):
-    # STORE-18, STORE-20
+    """An unknown job has neither (STORE-18, STORE-20)."""
     job_id = stores.ids.job()
     failure = Failure(error="AnalysisException", message="no column x", stack_trace="line 1")
     result, details = result_and_details(job_id, JobStatus.FAILED)
@@ -334,7 +334,7 @@ async def test_an_unreadable_result_still_says_that_the_job_ended(stores: Stores
 
 
 async def test_clean_results_beyond_the_limits_of_age_and_count_are_pruned(stores: Stores):
-    # STORE-21
+    """A dirty result stays, however old it is (STORE-21)."""
     jobs = [stores.ids.job() for _ in range(5)]
     for number, job_id in enumerate(jobs):
         await stores.results.create_dirty(*result_and_details(job_id, end=1000 * number))
@@ -482,7 +482,7 @@ async def test_a_cluster_that_was_shut_down_before_can_be_shut_down_again(stores
 
 
 async def test_a_previous_leader_neither_completes_nor_forgets_a_shutdown(stores: Stores):
-    # RUN-06
+    """The request stays on record for the next leader (RUN-06)."""
     asked = await stores.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=5)
     old = stores.shutdowns
     await seize_leadership(stores.coordinator, ids=stores.ids)

@@ -93,7 +93,7 @@ def test_an_artifact_is_fetched_once_from_the_storage(harness: CacheHarness) -> 
 
 
 def test_a_job_gets_no_artifact_of_another_job(harness: CacheHarness) -> None:
-    # BLOB-04
+    """Not even if the cache has that content from the other job (BLOB-04)."""
     key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
@@ -118,7 +118,7 @@ def test_after_the_last_retry_the_error_names_the_artifact(
     break_storage: Callable[[MemoryStorage, str], object],
     raised: type[Exception],
 ) -> None:
-    # BLOB-05, BLOB-09
+    """This holds for absent, unreachable and damaged content (BLOB-05, BLOB-09)."""
     key = harness.stored(b"content")
     break_storage(harness.storage, path_of(JOB, key))
 
@@ -131,7 +131,7 @@ def test_after_the_last_retry_the_error_names_the_artifact(
 
 
 def test_a_passing_failure_is_retried(harness: CacheHarness) -> None:
-    # BLOB-09
+    """The caller gets the file and learns nothing of the failures (BLOB-09)."""
     key = harness.stored(b"content")
     for _ in range(5):
         harness.storage.fail_next("download")
@@ -154,7 +154,7 @@ def test_the_error_says_that_the_disk_is_full(harness: CacheHarness) -> None:
 
 
 def test_concurrent_requests_share_one_transfer(harness: CacheHarness) -> None:
-    # BLOB-08
+    """The transfer survives the cancellation of the request that began it (BLOB-08)."""
     key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
@@ -181,7 +181,7 @@ def test_concurrent_requests_share_one_failure(harness: CacheHarness) -> None:
 
 
 def test_a_damaged_local_copy_is_fetched_again(harness: CacheHarness) -> None:
-    # BLOB-05
+    """A copy that somebody deleted is fetched again as well (BLOB-05)."""
     key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
@@ -198,8 +198,7 @@ def test_a_damaged_local_copy_is_fetched_again(harness: CacheHarness) -> None:
 def test_files_are_deleted_only_after_the_interval_since_the_last_release(
     harness: CacheHarness,
 ) -> None:
-    """Shows BLOB-06."""
-    # BLOB-10, BLOB-12
+    """Each registration of the job needs a release of its own (BLOB-06, BLOB-10, BLOB-12)."""
     key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
@@ -220,7 +219,7 @@ def test_files_are_deleted_only_after_the_interval_since_the_last_release(
 
 
 def test_a_job_that_returns_within_the_interval_finds_its_files(harness: CacheHarness) -> None:
-    # BLOB-10
+    """They stay as long as the job is registered again (BLOB-10)."""
     key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
@@ -236,7 +235,7 @@ def test_a_job_that_returns_within_the_interval_finds_its_files(harness: CacheHa
 
 
 def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(harness: CacheHarness) -> None:
-    # BLOB-12
+    """Its file is deleted after the interval, as if it had been there before (BLOB-12)."""
     key = harness.stored(b"content")
 
     async def body(cache: BlobCache) -> None:
@@ -252,7 +251,7 @@ def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(harness: Cache
 
 
 def test_a_full_cache_evicts_the_least_recently_used_artifact(harness: CacheHarness) -> None:
-    # X-BLOB-03
+    """No job that is registered uses these files (X-BLOB-03)."""
     first, second = harness.stored(b"1" * 40), harness.stored(b"2" * 40)
     third = harness.stored(b"3" * 40, OTHER)
 
@@ -268,7 +267,7 @@ def test_a_full_cache_evicts_the_least_recently_used_artifact(harness: CacheHarn
 
 
 def test_a_full_cache_never_evicts_an_artifact_of_a_running_job(harness: CacheHarness) -> None:
-    # X-BLOB-03
+    """The cache exceeds its limit instead (X-BLOB-03)."""
     first, second = harness.stored(b"1" * 80), harness.stored(b"2" * 80, OTHER)
 
     async def body(cache: BlobCache) -> None:
@@ -305,7 +304,7 @@ def test_a_folder_that_somebody_removed_does_not_keep_the_cache_from_closing(
 
 
 def test_an_unusable_folder_stops_the_start_with_a_clear_error(tmp_path: Path) -> None:
-    # X-BLOB-06
+    """Otherwise a task would be the first to notice (X-BLOB-06)."""
     (tmp_path / "file").write_bytes(b"")
     harness = CacheHarness(tmp_path / "file" / "cache")
 

@@ -33,7 +33,7 @@ async def put(server: BlobServer, job: JobId, upload: Any, name: str = "lib.py")
 async def test_an_artifact_is_stored_unchanged(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:
-    # BLOB-01
+    """This includes an empty one (BLOB-01)."""
     for content in (b"", b"x", b"hello world" * 100):
         key = await put(server, job, upload(content))
         assert storage.files[path_of(job, key)] == content
@@ -52,7 +52,7 @@ async def test_equal_content_of_one_job_is_stored_once(
 async def test_an_upload_that_the_storage_refused_is_not_acknowledged(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
 ) -> None:
-    # BLOB-02
+    """The received bytes are deleted (BLOB-02)."""
     storage.fail_next("upload", errno.ENOSPC)
     with pytest.raises(StorageUnavailable, match="disk is full"):
         await put(server, job, upload(b"content"))
@@ -63,7 +63,7 @@ async def test_an_upload_that_the_storage_refused_is_not_acknowledged(
 async def test_another_master_knows_an_artifact_uploaded_to_this_one(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, tmp_path: Path
 ) -> None:
-    # BLOB-03
+    """The artifact is in the storage that they share (BLOB-03)."""
     key = await put(server, job, upload(b"content"))
     elsewhere = tmp_path / "elsewhere"
     async with BlobServer(storage, elsewhere, BlobOptions(), off_loop=inline) as second:
@@ -73,7 +73,7 @@ async def test_another_master_knows_an_artifact_uploaded_to_this_one(
 async def test_the_artifacts_of_one_job_are_not_visible_to_another(
     server: BlobServer, job: JobId, other_job: JobId, upload: Uploads
 ) -> None:
-    # BLOB-04
+    """For the other job they are missing, like unknown ones (BLOB-04)."""
     key = await put(server, job, upload(b"content"))
     assert await server.missing(job, [key, BlobKey("0" * 64)]) == ("0" * 64,)
     assert await server.missing(other_job, [key]) == (key,)
@@ -94,7 +94,7 @@ async def test_a_key_that_is_no_digest_is_refused(
 async def test_a_damaged_upload_is_refused_with_its_name(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:
-    # BLOB-05
+    """Nothing is stored, and the error says to upload it again (BLOB-05)."""
     with pytest.raises(CorruptContent, match=r"lib.py .*arrived damaged: 3 bytes.*upload it again"):
         await server.put(job, upload(b"bad").chunks(), sha256=upload(b"good").sha256, name="lib.py")
     assert storage.files == {}
@@ -103,7 +103,7 @@ async def test_a_damaged_upload_is_refused_with_its_name(
 async def test_a_new_upload_replaces_a_damaged_stored_copy(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:
-    # BLOB-05
+    """It is not taken for a repetition of the first upload (BLOB-05)."""
     key = await put(server, job, upload(b"content"))
     storage.files[f"blobs/{job}/{key}"] = b"c0ntent"
     await put(server, job, upload(b"content"))
@@ -135,7 +135,7 @@ async def test_an_upload_over_the_limit_is_refused_before_it_is_complete(
 async def test_an_interrupted_upload_leaves_no_file(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
 ) -> None:
-    # X-BLOB-04
+    """Neither in the storage nor in the folder for uploads (X-BLOB-04)."""
     with pytest.raises(ConnectionResetError):
         await put(server, job, upload(b"x" * 100, breaks_after=50))
     assert storage.files == {}
@@ -145,7 +145,7 @@ async def test_an_interrupted_upload_leaves_no_file(
 async def test_a_cancelled_upload_leaves_no_file(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
 ) -> None:
-    # X-BLOB-04
+    """Neither in the storage nor in the folder for uploads (X-BLOB-04)."""
     started = asyncio.Event()
 
     async def endless() -> Any:
@@ -203,7 +203,7 @@ async def test_a_received_file_is_adopted_under_its_hash(
 async def test_the_end_of_a_job_removes_its_artifacts_and_no_others(
     server: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:
-    # BLOB-07, BLOB-12
+    """The removal can be repeated (BLOB-07, BLOB-12)."""
     await put(server, job, upload(b"1"))
     await put(server, job, upload(b"2"))
     kept = await put(server, other_job, upload(b"3"))
@@ -215,7 +215,7 @@ async def test_the_end_of_a_job_removes_its_artifacts_and_no_others(
 async def test_a_failed_removal_is_an_error_and_can_be_repeated(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:
-    # X-BLOB-01
+    """The clean-up of the job relies on the error (X-BLOB-01)."""
     await put(server, job, upload(b"1"))
     storage.fail_next("delete_tree")
     with pytest.raises(StorageUnavailable):
@@ -227,7 +227,7 @@ async def test_a_failed_removal_is_an_error_and_can_be_repeated(
 async def test_an_unusable_folder_stops_the_start_with_a_clear_error(
     storage: MemoryStorage, tmp_path: Path
 ) -> None:
-    # X-BLOB-06
+    """It names the folder, which must be writable (X-BLOB-06)."""
     (tmp_path / "file").write_bytes(b"")
     server = BlobServer(storage, tmp_path / "file" / "incoming", BlobOptions(), off_loop=inline)
     with pytest.raises(StartupFailed, match=r"file/incoming for uploads cannot be used.*writable"):

@@ -86,7 +86,7 @@ class Silent:
 
 @virtual
 async def test_every_target_is_asked_once_per_interval_and_both_sides_receive_payloads() -> None:
-    # HB-01, HB-03
+    """Every answer restarts the timeouts, so nobody is lost (HB-01, HB-03)."""
     asked, answered = Recorder(), Recorder()
     async with make_sender(asked) as sender, make_receiver(answered) as receiver:
 
@@ -107,7 +107,7 @@ async def test_every_target_is_asked_once_per_interval_and_both_sides_receive_pa
 
 @virtual
 async def test_a_silent_target_is_lost_once_after_the_timeout() -> None:
-    # HB-02
+    """It is no longer monitored afterwards (HB-02)."""
     recorder, silent = Recorder(), Silent()
     async with make_sender(recorder) as sender:
         sender.monitor_target("a", silent)
@@ -119,7 +119,7 @@ async def test_a_silent_target_is_lost_once_after_the_timeout() -> None:
 
 @virtual
 async def test_a_receiver_notices_that_its_requests_stopped() -> None:
-    # HB-02
+    """The timeout begins again with each request (HB-02)."""
     recorder = Recorder()
     async with make_receiver(recorder) as receiver:
         receiver.monitor_target("master")
@@ -131,7 +131,7 @@ async def test_a_receiver_notices_that_its_requests_stopped() -> None:
 
 @virtual
 async def test_nothing_is_reported_about_a_target_after_its_monitoring_ends() -> None:
-    # HB-02
+    """The monitoring ends just before the timeout (HB-02)."""
     recorder = Recorder()
     async with make_sender(recorder) as sender, make_receiver(recorder) as receiver:
         sender.monitor_target("a", Silent())
@@ -146,21 +146,21 @@ async def test_nothing_is_reported_about_a_target_after_its_monitoring_ends() ->
 
 @virtual
 async def test_two_unreachable_calls_in_a_row_are_a_loss_without_waiting_for_the_timeout() -> None:
-    # HB-04
+    """The second call finds nobody either (HB-04)."""
     losses = await losses_of(Peer(RecipientUnreachable("gone")))
     assert losses == [(20, "a", Liveness.UNREACHABLE)]
 
 
 @virtual
 async def test_a_success_between_unreachable_calls_restarts_the_count() -> None:
-    # HB-05
+    """The target is never lost, although every second call fails at first (HB-05)."""
     peer = Peer(RecipientUnreachable("gone"), "here", RecipientUnreachable("gone"), "here")
     assert await losses_of(peer) == []
 
 
 @virtual
 async def test_without_a_failure_threshold_only_silence_counts() -> None:
-    # HB-05
+    """Neither calls nor pokes that reach nobody count (HB-05)."""
     recorder = Recorder()
     async with make_sender(recorder, rpc_failure_threshold=-1) as sender:
         sender.monitor_target("a", Peer(RecipientUnreachable("gone")))
@@ -171,13 +171,13 @@ async def test_without_a_failure_threshold_only_silence_counts() -> None:
 
 @virtual
 async def test_a_call_that_times_out_is_silence_and_not_unreachable() -> None:
-    # HB-04
+    """A slow target has the whole timeout (HB-04)."""
     assert await losses_of(Peer(CallTimedOut("slow"))) == [(50, "a", Liveness.TIMEOUT)]
 
 
 @virtual
 async def test_an_unknown_origin_is_not_answered_and_its_payload_not_reported() -> None:
-    # HB-06
+    """It learns that it is not monitored (HB-06)."""
     recorder = Recorder()
     async with make_receiver(recorder) as receiver:
         with pytest.raises(NotFound, match="does not monitor stranger"):
@@ -187,7 +187,7 @@ async def test_an_unknown_origin_is_not_answered_and_its_payload_not_reported() 
 
 @virtual
 async def test_a_poke_finds_a_dead_target_at_once() -> None:
-    # HB-04
+    """Both sides can poke; a target without monitoring is left alone (HB-04)."""
     recorder = Recorder()
     async with make_sender(recorder) as sender, make_receiver(recorder) as receiver:
         sender.monitor_target("a", Peer(RecipientUnreachable("gone")))
@@ -247,7 +247,7 @@ async def test_a_loss_listener_may_monitor_the_same_id_at_once() -> None:
 
 @virtual
 async def test_the_last_heartbeat_is_known_only_for_monitored_targets() -> None:
-    # X-HB-01
+    """Any other target counts as never heard (X-HB-01)."""
     recorder = Recorder()
     async with make_receiver(recorder) as receiver:
         receiver.monitor_target("master")
@@ -260,7 +260,7 @@ async def test_the_last_heartbeat_is_known_only_for_monitored_targets() -> None:
 
 @virtual
 async def test_a_closed_service_monitors_nothing_and_leaves_no_timer() -> None:
-    # X-HB-02
+    """Later calls to it have no effect (X-HB-02)."""
     recorder = Recorder()
     async with make_sender(recorder) as sender, make_receiver(recorder) as receiver:
         sender.monitor_target("a", Silent())

@@ -80,7 +80,7 @@ async def test_deleted_jobs_leave_no_folders(tmp_path: Path):
 
 
 def test_the_directory_is_made_when_it_is_first_used(tmp_path: Path):
-    # X-STORE-10
+    """Its parent directories are made as well (X-STORE-10)."""
     open_storage(str(tmp_path / "new" / "storage"))
     assert (tmp_path / "new" / "storage").is_dir()
 
