@@ -23,7 +23,7 @@ def test_the_override_nearest_to_the_end_of_a_region_counts() -> None:
 
 
 def test_the_jobs_own_overrides_win_over_the_clusters() -> None:
-    """Shows DISP-23."""
+    """Those of the cluster fill in the other vertices (DISP-23)."""
     merged = with_cluster_overrides({PARALLELISM_OVERRIDES: "a:1"}, {"a": "5", "b": "6"})
     assert parse_overrides(merged[PARALLELISM_OVERRIDES]) == {"a": 1, "b": 6}
     assert with_cluster_overrides({"k": "v"}, {}) == {"k": "v"}

@@ -15,7 +15,7 @@ JOB = JobId("a" * 32)
 
 
 def test_only_a_job_with_a_silent_client_is_overdue() -> None:
-    """Shows DISP-29."""
+    """The deadline of a heartbeat counts, not its time (DISP-29)."""
     clients = AttachedClients()
     assert clients.overdue({JOB: 10.0}, now=0) == []
     clients.heartbeat(JOB, deadline=15)
@@ -24,7 +24,7 @@ def test_only_a_job_with_a_silent_client_is_overdue() -> None:
 
 
 def test_a_new_leader_gives_every_client_the_full_timeout() -> None:
-    """Shows DISP-30."""
+    """The timeout counts from when the new leader begins to watch (DISP-30)."""
     clients = AttachedClients()
     assert clients.overdue({JOB: 10.0}, now=1000) == []
     assert clients.overdue({JOB: 10.0}, now=1009) == []
@@ -42,7 +42,7 @@ def test_a_job_that_is_no_longer_live_is_forgotten() -> None:
 def test_a_client_that_reports_in_time_never_loses_its_job(
     events: list[tuple[bool, int]],
 ) -> None:
-    """Shows DISP-29."""
+    """The job is overdue as soon as its timeout has passed since the last report (DISP-29)."""
     clients = AttachedClients()
     now = last = 0
     clients.overdue({JOB: 10.0}, now)

@@ -97,7 +97,7 @@ def test_a_job_that_has_started_attempts_does_not_queue_again() -> None:
 def test_every_record_is_accounted_for_and_no_ended_job_runs(
     readable: set[int], unreadable: set[int], ended: dict[int, str]
 ) -> None:
-    """Shows design invariants 1 and 2."""
+    """Unreadable jobs go to quarantine, dirty results to clean-up (design invariants 1 and 2)."""
     jobs = [stored(n) if n in readable else broken(n) for n in readable | unreadable]
     results = [
         broken(n) if kind == "unreadable" else result(n, dirty=kind == "dirty")

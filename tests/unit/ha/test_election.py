@@ -511,7 +511,7 @@ async def test_a_leader_suspended_for_longer_than_its_session_lasts_is_followed_
 
 @virtual
 async def test_a_frozen_leaders_late_write_is_refused_in_the_same_transaction():
-    """Shows the epoch protocol (design invariant 4)."""
+    """The epoch decides, although the old leader seems to lead (design invariant 4)."""
     async with new_cluster() as cluster:
         old = cluster.process().start("dispatcher")
         await wait_until_quiet()

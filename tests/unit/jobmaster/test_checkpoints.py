@@ -15,7 +15,7 @@ def batch(number: int) -> BatchFigures:
 
 
 def test_every_committed_batch_counts_once_however_often_it_is_reported():
-    """Shows CKPT-04 and CKPT-19."""
+    """The latest batch comes first (CKPT-04, CKPT-19)."""
     history = CheckpointHistory([A], 10)
     history.batches_committed(A, [batch(0), batch(1)])
     history.batches_committed(A, [batch(0), batch(1), batch(2)])
@@ -25,7 +25,7 @@ def test_every_committed_batch_counts_once_however_often_it_is_reported():
 
 
 def test_a_savepoint_is_in_progress_and_then_completed_or_failed():
-    """Shows CKPT-19."""
+    """A failed one keeps its reason (CKPT-19)."""
     history = CheckpointHistory([A], 10)
     history.savepoint_started("x", CheckpointKind.SAVEPOINT, 1)
     assert history.view().counts.in_progress == 1
@@ -41,7 +41,7 @@ def test_a_savepoint_is_in_progress_and_then_completed_or_failed():
 
 
 def test_a_history_of_size_zero_keeps_only_the_latest_entries():
-    """Shows CKPT-08."""
+    """The latest completed checkpoint is known without any history (CKPT-08)."""
     history = CheckpointHistory([A], 0)
     history.batches_committed(A, [batch(0)])
     shown = history.view()
@@ -78,7 +78,7 @@ def report_all(history: CheckpointHistory, reports: list[tuple[RegionId, int] | 
 def test_ids_of_checkpoints_and_savepoints_grow_and_the_history_is_bounded(
     reports: list[tuple[RegionId, int] | None],
 ):
-    """Shows CKPT-01 and CKPT-08."""
+    """No id is given twice (CKPT-01, CKPT-08)."""
     history = CheckpointHistory([A, B], 5)
     ids = report_all(history, reports)
     assert ids == sorted(set(ids))
@@ -89,7 +89,7 @@ def test_ids_of_checkpoints_and_savepoints_grow_and_the_history_is_bounded(
 def test_ids_under_a_new_leader_exceed_all_earlier_ids_once_all_queries_have_reported(
     reports: list[tuple[RegionId, int] | None], further: int
 ):
-    """Shows CKPT-10."""
+    """The new leader knows only the latest batch of each query (CKPT-10)."""
     # One leader hears of each batch of a running query once and in order.
     in_order: list[tuple[RegionId, int] | None] = []
     batches = {A: 0, B: 0}

@@ -25,7 +25,7 @@ def outcome_of(
 
 
 def test_an_executor_that_names_another_job_is_declined_permanently() -> None:
-    """Shows JM-06."""
+    """The executor need not ask again (JM-06)."""
 
     async def scenario(harness: Harness) -> None:
         wrong = harness.introduction(job_id=JobId("f" * 32))
@@ -37,7 +37,7 @@ def test_an_executor_that_names_another_job_is_declined_permanently() -> None:
 
 
 def test_slots_of_an_executor_that_is_not_registered_are_refused() -> None:
-    """Shows JM-08."""
+    """The refusal is an error, not an answer that declines each slot (JM-08)."""
 
     async def scenario(harness: Harness) -> None:
         with pytest.raises(NotFound, match="is not registered"):
@@ -47,7 +47,7 @@ def test_slots_of_an_executor_that_is_not_registered_are_refused() -> None:
 
 
 def test_a_repeated_registration_changes_nothing_and_a_new_instance_replaces_the_old() -> None:
-    """Shows JM-07."""
+    """The attempts of the old instance are lost (JM-07)."""
 
     async def scenario(harness: Harness) -> None:
         first = await harness.deploy()
@@ -81,7 +81,7 @@ def test_a_previous_instance_that_still_answers_is_replaced_when_its_lease_has_r
 
 
 def test_heartbeats_list_the_slots_that_the_job_holds_at_the_executor() -> None:
-    """Shows JM-10 and JM-03."""
+    """The executor compares the list with its own (JM-03, JM-10)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.deploy()
@@ -92,7 +92,7 @@ def test_heartbeats_list_the_slots_that_the_job_holds_at_the_executor() -> None:
 
 
 def test_a_missing_attempt_is_cancelled_first_and_then_failed() -> None:
-    """Shows JM-11."""
+    """It may still run, although the executor does not list it (JM-11)."""
 
     async def scenario(harness: Harness) -> None:
         attempt = await harness.deploy()
@@ -118,7 +118,7 @@ def test_an_introduction_overtaken_by_a_deployment_fails_no_attempt() -> None:
 
 
 def test_an_unknown_attempt_is_cancelled() -> None:
-    """Shows JM-11."""
+    """A task executor names it when it registers (JM-11)."""
 
     async def scenario(harness: Harness) -> None:
         unknown = HeldAttempt(
@@ -223,7 +223,7 @@ def test_a_state_reported_with_the_outcome_keeps_its_own_timestamp() -> None:
 
 
 def test_slots_offered_with_the_introduction_are_accepted_or_declined() -> None:
-    """Shows POOL-04 and JM-08."""
+    """A repeated introduction gets the same answer (POOL-04, JM-08)."""
 
     async def scenario(harness: Harness) -> None:
         offer = msgspec.structs.replace(

@@ -52,13 +52,13 @@ class HangingEnricher:
 
 
 async def test_labels_of_several_plugins_are_merged() -> None:
-    """Shows FAIL-11."""
+    """Each plug-in declares the keys of its own labels (FAIL-11)."""
     plugins = {"one": FixedEnricher({"a"}, {"a": "1"}), "two": FixedEnricher({"b"}, {"b": "2"})}
     assert await Enrichers(plugins=plugins).plugin_labels(RECORD) == {"a": "1", "b": "2"}
 
 
 async def test_undeclared_duplicate_and_failed_labels_are_dropped() -> None:
-    """Shows FAIL-12."""
+    """The labels of other plug-ins are not affected (FAIL-12)."""
     plugins = {
         "raising": RaisingEnricher(),
         "without keys": UndeclaredEnricher(),
@@ -72,7 +72,7 @@ async def test_undeclared_duplicate_and_failed_labels_are_dropped() -> None:
 
 
 async def test_a_hanging_plugin_loses_only_its_own_labels() -> None:
-    """Shows FAIL-12."""
+    """The labels of other plug-ins are kept (FAIL-12)."""
     hanging = HangingEnricher()
     plugins = {
         "before": FixedEnricher({"b"}, {"b": "1"}),
@@ -89,7 +89,7 @@ async def test_a_hanging_plugin_loses_only_its_own_labels() -> None:
 
 
 def test_the_built_in_enricher_labels_at_once_unless_it_is_disabled() -> None:
-    """Shows FAIL-11."""
+    """It is disabled by a list that does not name it (FAIL-11)."""
     lost = Failure(error="TaskExecutorLost", message="gone")
     assert Enrichers().label_now(lost).labels == {"cause": "task-executor-lost"}
     assert load_enrichers((), timedelta(seconds=1)).label_now(lost).labels == {}
@@ -97,7 +97,7 @@ def test_the_built_in_enricher_labels_at_once_unless_it_is_disabled() -> None:
 
 
 def test_only_named_plugins_that_can_be_loaded_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shows FAIL-11."""
+    """A broken or absent plug-in does not stop the others (FAIL-11)."""
     group = "stoker.failure_enrichers"
     monkeypatch.setitem(sys.modules, "plugin_for_test", _module())  # type: ignore[arg-type]
     entries = EntryPoints(

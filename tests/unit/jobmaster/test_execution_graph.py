@@ -63,7 +63,7 @@ def test_a_region_waits_for_the_materialized_vertex_that_it_reads() -> None:
 
 
 def test_streaming_regions_start_together_or_not_at_all() -> None:
-    """Shows JM-13."""
+    """With one slot of two, none of them starts (JM-13)."""
     job, none = started(graph_with_sinks("one", "two", streaming=True), slots=1)
     assert none == []
     _, commands = job.slots_offered([slot(1)], 5)
@@ -71,7 +71,7 @@ def test_streaming_regions_start_together_or_not_at_all() -> None:
 
 
 def test_surplus_slots_are_declined_and_a_repeated_offer_is_accepted_again() -> None:
-    """Shows POOL-04."""
+    """The repetition deploys nothing (POOL-04)."""
     job, [deploy] = started(graph_with_sinks("out"))
     accepted, commands = job.slots_offered([slot(0), slot(1)], 5)
     assert accepted == [deploy.slot.allocation]
@@ -90,7 +90,7 @@ def test_without_a_restart_strategy_a_failure_ends_the_job_with_its_cause() -> N
 
 
 def test_a_failed_region_restarts_after_the_delay_while_others_continue() -> None:
-    """Shows FAIL-07 and JM-17."""
+    """When no restart is left, the job fails (FAIL-07, JM-17)."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=2)
     job, [one, two] = started(graph_with_sinks("one", "two"), policy, slots=2)
     _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
@@ -106,7 +106,7 @@ def test_a_failed_region_restarts_after_the_delay_while_others_continue() -> Non
 
 
 def test_a_failure_that_a_retry_cannot_fix_is_not_retried() -> None:
-    """Shows FAIL-08."""
+    """The restart strategy is not asked (FAIL-08)."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=5)
     job, [deploy] = started(graph_with_sinks("out"), policy)
     job.attempt_ended(ended(deploy, ExecutionState.FAILED, HOPELESS), 6)
@@ -114,7 +114,7 @@ def test_a_failure_that_a_retry_cannot_fix_is_not_retried() -> None:
 
 
 def test_the_loss_of_an_executor_removes_its_slots_and_fails_its_attempts() -> None:
-    """Shows JM-04, POOL-09 and FAIL-09."""
+    """The region restarts on another executor (JM-04, POOL-09, FAIL-09)."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
     job, [deploy] = started(graph_with_sinks("out"), policy)
     [restart] = executor_lost(job, deploy.slot.instance, 6)
@@ -126,7 +126,7 @@ def test_the_loss_of_an_executor_removes_its_slots_and_fails_its_attempts() -> N
 
 
 def test_cancelling_before_any_deployment_ends_the_job_at_once() -> None:
-    """Shows FAULT-09."""
+    """There is no attempt to wait for (FAULT-09)."""
     job = execution(graph_with_sinks("out"))
     job.start({}, cancel_wanted=False, now=3)
     assert job.cancel(4) == []
@@ -134,7 +134,7 @@ def test_cancelling_before_any_deployment_ends_the_job_at_once() -> None:
 
 
 def test_cancelling_waits_for_running_attempts_and_wins_over_a_late_success() -> None:
-    """Shows JM-16."""
+    """The attempt finishes, and the job is CANCELED (JM-16)."""
     job, [deploy] = started(graph_with_sinks("out"))
     assert job.cancel(5) == [CancelAttempt(deploy.attempt, deploy.slot)]
     assert job.status is JobStatus.CANCELLING
@@ -143,7 +143,7 @@ def test_cancelling_waits_for_running_attempts_and_wins_over_a_late_success() ->
 
 
 def test_a_report_of_another_attempt_changes_nothing() -> None:
-    """Shows JM-14."""
+    """It may come from an attempt that was replaced (JM-14)."""
     job, [deploy] = started(graph_with_sinks("out"))
     unknown = AttemptId("f" * 32)
     assert not job.attempt_changed(unknown, ExecutionState.RUNNING, 5)
@@ -320,14 +320,14 @@ def test_a_repeated_outcome_changes_nothing() -> None:
 
 
 def test_slots_that_are_offered_after_the_end_are_declined() -> None:
-    """Shows JM-15."""
+    """This includes a slot that the job has used (JM-15)."""
     job, [deploy] = started(graph_with_sinks("out"))
     job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
     assert job.slots_offered([slot(0), slot(7)], 7) == ([], [])
 
 
 def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
-    """Shows JM-09."""
+    """The region starts there when its delay is over (JM-09)."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
     job, [deploy] = started(graph_with_sinks("out"), policy)
     [restart] = executor_lost(job, deploy.slot.instance, 6)
@@ -339,7 +339,7 @@ def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
 
 
 def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> None:
-    """Shows JM-15 and JM-16."""
+    """The restart that is due later does nothing (JM-15, JM-16)."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
     job, [deploy] = started(graph_with_sinks("out"), policy)
     _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)

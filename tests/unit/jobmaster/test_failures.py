@@ -60,7 +60,7 @@ def test_two_readers_of_one_damaged_result_cause_one_restart_of_its_vertex() -> 
 
 
 def test_a_full_failover_restarts_running_regions_and_not_finished_ones() -> None:
-    """Shows FAIL-07."""
+    """The other running region is cancelled first (FAIL-07)."""
     graph = graph_with_sinks("one", "two", "three")
     job, [one, two, three] = started(graph, AGAIN, slots=3, full_fail_over=True)
     job.attempt_ended(ended(three, ExecutionState.FINISHED), 5)
@@ -92,7 +92,7 @@ def test_an_attempt_that_died_with_its_output_decided_is_retried_without_countin
 
 
 def test_failures_of_a_failing_job_are_recorded_as_concurrent_with_its_root_failure() -> None:
-    """Shows FAIL-10."""
+    """The history has one entry for both (FAIL-10)."""
     job, [one, two] = started(graph_with_sinks("one", "two"), slots=2)
     job.attempt_ended(ended(one, ExecutionState.FAILED, HOPELESS), 6)
     assert job.status is JobStatus.FAILING
@@ -104,7 +104,7 @@ def test_failures_of_a_failing_job_are_recorded_as_concurrent_with_its_root_fail
 
 
 def test_the_history_of_failures_and_attempts_is_bounded_by_the_options() -> None:
-    """Shows FAIL-10."""
+    """All restarts are counted nevertheless (FAIL-10)."""
     job, [deploy] = started(graph_with_sinks("out"), AGAIN, failures_kept=3, attempts_kept=2)
     for number in range(6):
         _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6 + number)
@@ -117,7 +117,7 @@ def test_the_history_of_failures_and_attempts_is_bounded_by_the_options() -> Non
 
 
 def test_late_labels_reach_the_history_and_the_root_failure() -> None:
-    """Shows FAIL-11."""
+    """The job has failed before its plug-ins answer (FAIL-11)."""
     job, [deploy] = started(graph_with_sinks("out"))
     job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)
     job.failure_labelled(deploy.attempt, {"team": "ingest"})

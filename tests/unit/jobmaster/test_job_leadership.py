@@ -168,7 +168,7 @@ def test_a_call_to_a_job_master_is_logged_with_its_job_and_epoch(
 
 
 def test_a_gateway_to_a_previous_leadership_is_refused() -> None:
-    """Shows JMR-11."""
+    """A gateway to the new leadership is served (JMR-11)."""
 
     async def scenario() -> None:
         world = World()
@@ -191,7 +191,7 @@ def test_a_gateway_to_a_previous_leadership_is_refused() -> None:
 
 
 def test_closing_a_running_job_suspends_it_and_stops_its_master() -> None:
-    """Shows JMR-05, JMR-03 and JM-12."""
+    """Its end stays open, so none is recorded (JMR-03, JMR-05, JM-12)."""
 
     async def scenario() -> None:
         world = World()
@@ -230,7 +230,7 @@ def test_without_leadership_a_job_has_no_master_and_is_initializing() -> None:
 def test_a_job_whose_master_cannot_be_created_fails_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Shows JMR-06 and DISP-09."""
+    """Its master is never published (JMR-06, DISP-09)."""
 
     def refuse(*_args: object, **_facts: object) -> ExecutionGraph:
         raise InvalidInput("no such thing")
@@ -254,7 +254,7 @@ def test_a_job_whose_master_cannot_be_created_fails_with_the_reason(
 
 
 def test_a_job_that_has_ended_gets_no_new_master(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shows JMR-02."""
+    """Leadership may come and go; the end stays the same (JMR-02)."""
     made: list[float] = []
     make = ExecutionGraph
 

@@ -76,7 +76,7 @@ def test_requirements_are_declared_in_full_once_a_resource_manager_leads() -> No
 
 
 def test_a_failed_declaration_is_repeated_with_the_current_requirements() -> None:
-    """Shows POOL-02."""
+    """Only the current requirements ever arrive (POOL-02)."""
 
     async def scenario(harness: Harness) -> None:
         start_link(harness)
@@ -92,7 +92,7 @@ def test_a_failed_declaration_is_repeated_with_the_current_requirements() -> Non
 
 
 def test_slots_that_are_offered_while_no_resource_manager_leads_are_used() -> None:
-    """Shows POOL-08."""
+    """Slots beyond the need are declined (POOL-08)."""
 
     async def scenario(harness: Harness) -> None:
         attempt = await harness.deploy()

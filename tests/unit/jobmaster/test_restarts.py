@@ -23,13 +23,13 @@ def waits(strategy: RestartStrategy, times: list[float], jitter: float = 0) -> l
 
 
 def test_fixed_delay_restarts_up_to_its_number_of_attempts() -> None:
-    """Shows FAIL-01."""
+    """It does not matter how far apart the failures are (FAIL-01)."""
     strategy = strategy_for(RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=3))
     assert waits(strategy, [0, 1, 2, 1e9]) == [3, 3, None, None]
 
 
 def test_exponential_delay_grows_to_its_maximum_and_resets_after_a_time_without_failure() -> None:
-    """Shows FAIL-03."""
+    """That time counts from the end of the last wait (FAIL-03)."""
     strategy = strategy_for(
         RestartPolicy(
             strategy="exponential-delay",
@@ -59,7 +59,7 @@ def test_exponential_waits_stay_within_their_bounds(
 
 
 def test_without_a_policy_streaming_jobs_restart_and_batch_jobs_do_not() -> None:
-    """Shows FAIL-05."""
+    """Streaming jobs restart with exponential delay (FAIL-05)."""
     options = JobMasterOptions()
     assert options.policy_for(JobType.STREAMING).strategy == "exponential-delay"
     assert waits(strategy_for(options.policy_for(JobType.BATCH)), [0]) == [None]
@@ -71,7 +71,7 @@ def test_the_error_for_an_unknown_strategy_lists_the_known_ones() -> None:
 
 
 def test_failure_rate_restarts_while_the_interval_has_few_enough_failures() -> None:
-    """Shows FAIL-02."""
+    """Older failures do not count (FAIL-02)."""
     policy = RestartPolicy(
         strategy="failure-rate", max_failures=2, interval_seconds=10, delay_seconds=4
     )
@@ -92,7 +92,7 @@ def test_failure_rate_counts_only_the_failures_within_its_interval(
 
 
 def test_exponential_delay_gives_up_after_its_number_of_restarts_without_a_reset() -> None:
-    """Shows FAIL-04."""
+    """A reset begins the count again (FAIL-04)."""
     policy = RestartPolicy(
         strategy="exponential-delay", jitter=0, multiplier=1, attempts_before_reset=2
     )
@@ -101,7 +101,7 @@ def test_exponential_delay_gives_up_after_its_number_of_restarts_without_a_reset
 
 
 def test_failures_during_one_wait_count_as_one_restart() -> None:
-    """Shows FAIL-04 and X-FAIL-01."""
+    """All of them restart at the end of that wait (FAIL-04, X-FAIL-01)."""
     policy = RestartPolicy(
         strategy="exponential-delay", delay_seconds=4, jitter=0, attempts_before_reset=1
     )
@@ -109,7 +109,7 @@ def test_failures_during_one_wait_count_as_one_restart() -> None:
 
 
 def test_restart_options_of_a_job_take_precedence_over_those_of_the_cluster() -> None:
-    """Shows FAIL-06."""
+    """The restart policy in the graph takes precedence over both (FAIL-06)."""
     options = JobMasterOptions(restart_strategy="fixed-delay", fixed_delay_attempts=7)
     graph = graph_with_sinks("out")
     assert policy_of(graph, options).attempts == 7
@@ -147,7 +147,7 @@ def test_restarts_can_be_switched_off_for_streaming_jobs(word: str) -> None:
 def test_invalid_restart_options_of_a_job_are_reported_at_submission(
     key: str, value: str, message: str
 ) -> None:
-    """Shows FAIL-06."""
+    """They are faults of the graph (FAIL-06)."""
     keys = {"restart-strategy.type": "fixed-delay", key: value}
     graph = msgspec.structs.replace(graph_with_sinks("out"), configuration=keys)
     assert message in "; ".join(map(str, job_faults(graph)))

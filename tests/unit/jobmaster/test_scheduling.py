@@ -7,14 +7,14 @@ from unit.jobmaster.graphs import BOOM, deployments, ended, graph_with_sinks, sl
 
 
 def test_regions_get_slots_in_the_order_of_their_requests() -> None:
-    """Shows POOL-05."""
+    """A later offer continues where the first one ended (POOL-05)."""
     job, [first] = started(graph_with_sinks("one", "two", "three"), slots=1)
     _, commands = job.slots_offered([slot(1), slot(2)], 5)
     assert [each.region for each in (first, *deployments(commands))] == ["one", "two", "three"]
 
 
 def test_a_restarted_region_prefers_its_previous_executor() -> None:
-    """Shows POOL-11."""
+    """It takes that one although another slot is free (POOL-11)."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=1)
     job, _ = started(graph_with_sinks("one", "two"), policy, slots=0)
     _, commands = job.slots_offered([slot(0, "here"), slot(1, "there")], 4)

@@ -109,7 +109,10 @@ def run_scenario(
 
 
 def test_a_registered_executor_is_listed_and_gets_slot_requests_for_declared_needs() -> None:
-    """Shows RM-05, RM-09, RM-13, SM-01 and SM-16."""
+    """The needs may come with the registration of the job master.
+
+    (RM-05, RM-09, RM-13, SM-01, SM-16)
+    """
 
     async def scenario(harness: Harness) -> None:
         assert await harness.gateway.register_task_executor(harness.registration()) == Registered()
@@ -127,7 +130,7 @@ def test_a_registered_executor_is_listed_and_gets_slot_requests_for_declared_nee
 
 
 def test_registrations_with_stale_tokens_or_without_an_address_are_refused() -> None:
-    """Shows RM-06."""
+    """Whoever could not be reached may try again; a stale job master may not (RM-06)."""
 
     async def scenario(harness: Harness) -> None:
         old = await harness.connect(FencingToken(epoch=2, session=SessionId("o" * 32)))
@@ -149,7 +152,7 @@ def test_registrations_with_stale_tokens_or_without_an_address_are_refused() -> 
 
 
 def test_a_restarted_executor_replaces_its_previous_instance_and_masters_are_notified() -> None:
-    """Shows RM-10 and RM-12."""
+    """The previous instance is told so too (RM-10, RM-12)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_job_master(harness.master_registration())
@@ -164,7 +167,7 @@ def test_a_restarted_executor_replaces_its_previous_instance_and_masters_are_not
 
 
 def test_a_second_executor_with_the_same_id_is_refused_while_the_first_is_alive() -> None:
-    """Shows RM-11."""
+    """The refusal names the option that sets the id (RM-11)."""
 
     async def scenario(harness: Harness) -> None:
         first, second = harness.registration("life-1"), harness.registration("life-2", at="second")
@@ -196,7 +199,7 @@ def test_registering_again_keeps_the_executor_and_watches_it_once() -> None:
 
 
 def test_a_silent_executor_is_removed_and_masters_are_notified() -> None:
-    """Shows RM-12."""
+    """Silence for the timeout of heartbeats is enough (RM-12)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_job_master(harness.master_registration())
@@ -210,7 +213,7 @@ def test_a_silent_executor_is_removed_and_masters_are_notified() -> None:
 
 
 def test_an_executor_that_crashes_is_removed_at_once() -> None:
-    """Shows HB-04."""
+    """Nobody waits for the timeout of heartbeats (HB-04)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_task_executor(harness.registration())
@@ -223,7 +226,7 @@ def test_an_executor_that_crashes_is_removed_at_once() -> None:
 
 
 def test_a_master_that_was_dropped_gets_an_error_and_its_requirements_are_retained() -> None:
-    """Shows RM-07 and JM-02."""
+    """No slot is requested for the job before a master registers again (RM-07, JM-02)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_job_master(harness.master_registration())
@@ -254,7 +257,7 @@ def test_a_master_that_was_dropped_gets_an_error_and_its_requirements_are_retain
 def test_requirements_are_dropped_when_the_job_ends_and_retained_when_only_its_master_does() -> (
     None
 ):
-    """Shows RM-08."""
+    """Only the registered master can report the end (RM-08)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_job_master(harness.master_registration())
@@ -272,7 +275,7 @@ def test_requirements_are_dropped_when_the_job_ends_and_retained_when_only_its_m
 
 
 def test_slots_that_an_ended_job_had_not_accepted_are_reclaimed() -> None:
-    """Shows SM-14 and X-TM-05."""
+    """They are free again (SM-14, X-TM-05)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_task_executor(harness.registration())
@@ -304,7 +307,7 @@ def test_nothing_is_reclaimed_from_a_job_that_returned_its_slots() -> None:
 
 
 def test_a_stopped_resource_manager_does_not_answer() -> None:
-    """Shows RM-02 and SM-15."""
+    """Its callers notice at once (RM-02, SM-15)."""
 
     async def main() -> None:
         harness = Harness()

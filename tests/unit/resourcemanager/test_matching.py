@@ -138,7 +138,7 @@ SLOTS = st.lists(
 def test_the_matching_rules_hold_for_any_needs(
     needs: list[Need], slots: list[FreeSlot], now: float, placement: Placement
 ) -> None:
-    """Shows SM-01."""
+    """A job gets at least what it needs at once, or nothing (SM-01)."""
     matches = matched(needs, slots, now=now, placement=placement)
     by_job = {need.job_id: need for need in needs}
     taken = [(each.slot.instance, each.slot.index) for each in matches]
@@ -154,7 +154,7 @@ def test_the_matching_rules_hold_for_any_needs(
 def test_no_usable_slot_stays_free_unless_it_is_reserved(
     needs: list[Need], slots: list[FreeSlot], now: float
 ) -> None:
-    """Shows SM-08."""
+    """It is reserved for regions that have waited long to start together (SM-08)."""
     matches = matched(needs, slots, now=now)
     left = len(slots) - len(matches)
     got = slots_by_job(matches)

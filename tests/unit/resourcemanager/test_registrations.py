@@ -16,7 +16,7 @@ def leaders() -> JobLeaders:
 
 
 def test_only_the_newest_registration_of_a_job_leads() -> None:
-    """Shows RM-15."""
+    """The previous master of the job leads no longer (RM-15)."""
     known = leaders()
     known.set_leader(JOB, ONE)
     known.set_leader(JOB, TWO)
@@ -25,7 +25,7 @@ def test_only_the_newest_registration_of_a_job_leads() -> None:
 
 
 def test_a_job_without_a_master_expires_after_the_timeout() -> None:
-    """Shows RM-14."""
+    """A forgotten job does not expire again (RM-14)."""
     known = leaders()
     known.set_leader(JOB, ONE)
     known.leader_lost(JOB, 10)

@@ -20,7 +20,7 @@ from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 
 
 def test_a_resource_manager_answers_once_published_and_stops_with_its_leadership() -> None:
-    """Shows RM-01 and RM-03."""
+    """Its published token is that of the leadership (RM-01, RM-03)."""
 
     async def scenario() -> None:
         network, coordinator = MemoryNetwork(), MemoryCoordination().session()

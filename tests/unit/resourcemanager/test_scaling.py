@@ -30,14 +30,14 @@ def to_start(*needs: Need, starting: int = 0, room: int = 9, spare: int = 0, fre
 
 
 def test_executors_are_started_for_missing_slots_counting_those_already_starting() -> None:
-    """Shows SM-03."""
+    """An executor has two slots here (SM-03)."""
     assert to_start(need(3)) == 2
     assert to_start(need(3), starting=1) == 1
     assert to_start(need(3), starting=5) == 0
 
 
 def test_no_more_executors_are_started_than_the_limit_allows() -> None:
-    """Shows SM-13."""
+    """At the limit, none is started (SM-13)."""
     assert to_start(need(30), room=4) == 4
     assert to_start(need(30), room=0) == 0
 
@@ -67,13 +67,13 @@ def released(*executors: IdleExecutor, free: int, reserve: int = 0, now: float =
 
 
 def test_executors_idle_for_the_timeout_are_released_longest_idle_first() -> None:
-    """Shows SM-11."""
+    """An executor that has not been idle for so long stays (SM-11)."""
     executors = (idle("young", 80), idle("old", 10), idle("older", 5))
     assert released(*executors, free=6) == ["older", "old"]
 
 
 def test_spare_executors_are_not_released() -> None:
-    """Shows SM-12."""
+    """Of the others, the one that was idle for longest goes (SM-12)."""
     executors = (idle("a", 10), idle("b", 5))
     assert released(*executors, free=4, reserve=2) == ["b"]
     assert released(*executors, free=4, reserve=4) == []
@@ -95,7 +95,7 @@ def test_a_release_never_touches_the_reserve_of_free_slots(
 
 
 def test_after_too_many_failures_the_next_start_is_delayed() -> None:
-    """Shows RM-19."""
+    """Failures are forgotten after a minute (RM-19)."""
     failures = StartFailures()
     for moment in (0.0, 1.0, 2.0):
         assert failures.wait(moment, most=2, pause=timedelta(seconds=3)) == 0

@@ -38,7 +38,7 @@ def taken(assignment: SlotAssignment, slots: int = 2) -> SlotReport:
 
 
 def test_slots_are_requested_for_exactly_what_is_missing_and_spread_out() -> None:
-    """Shows SM-01, SM-02 and SM-03."""
+    """A repeated declaration requests nothing more (SM-01, SM-02, SM-03)."""
     slots = manager(here=2, there=2)
     slots.declare(ONE, 2)
     assert {each.instance for each in slots.assign(ALL)} == {HERE, THERE}
@@ -60,7 +60,7 @@ def test_scarce_slots_are_spread_over_jobs_and_the_others_learn_why_they_wait() 
 
 
 def test_a_refused_slot_becomes_free_and_is_assigned_again() -> None:
-    """Shows SM-05."""
+    """Each assignment has an id of its own (SM-05)."""
     slots = manager(here=1)
     slots.declare(ONE, 1)
     [first] = slots.assign(ALL)
@@ -70,7 +70,7 @@ def test_a_refused_slot_becomes_free_and_is_assigned_again() -> None:
 
 
 def test_an_answer_is_ignored_after_the_slot_has_changed() -> None:
-    """Shows SM-06."""
+    """The executor registered anew before the answer came (SM-06)."""
     slots = manager(here=2)
     slots.declare(ONE, 1)
     [assignment] = slots.assign(ALL)
@@ -82,7 +82,7 @@ def test_an_answer_is_ignored_after_the_slot_has_changed() -> None:
 
 
 def test_reports_overrule_all_but_pending_slots_and_unknown_slots_are_ignored() -> None:
-    """Shows SM-07."""
+    """A report may have been sent before the request arrived (SM-07)."""
     slots = manager(here=2)
     slots.declare(ONE, 1)
     [assignment] = slots.assign(ALL)
@@ -98,7 +98,7 @@ def test_reports_overrule_all_but_pending_slots_and_unknown_slots_are_ignored() 
 
 
 def test_the_loss_of_an_executor_frees_its_slots_and_the_job_gets_others() -> None:
-    """Shows SM-09."""
+    """The caller learns which jobs had slots there (SM-09)."""
     slots = manager(here=1)
     slots.declare(ONE, 1)
     slots.acknowledged(slots.assign(ALL)[0])
@@ -132,7 +132,7 @@ def test_slots_that_only_the_job_master_sees_are_counted() -> None:
 
 
 def test_requirements_of_a_job_without_a_master_are_retained_and_not_served() -> None:
-    """Shows RM-07."""
+    """They are served once a master leads the job again (RM-07)."""
     slots = manager(here=1)
     slots.declare(ONE, 1)
     assert slots.assign(set()) == []

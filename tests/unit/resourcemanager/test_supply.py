@@ -63,7 +63,7 @@ async def need(harness: Harness, slots: int, **more: object) -> None:
 
 
 def test_missing_executors_are_started_up_to_the_limit() -> None:
-    """Shows RM-18 and SM-13."""
+    """The wait reason counts those that are being started (RM-18, SM-13)."""
     provider = FakeProvider(limit=2)
 
     async def scenario(harness: Harness) -> None:
@@ -81,7 +81,7 @@ def test_missing_executors_are_started_up_to_the_limit() -> None:
 
 
 def test_a_started_executor_that_registers_gets_the_slot_requests() -> None:
-    """Shows SM-10."""
+    """It no longer counts as starting (SM-10)."""
     provider = FakeProvider()
 
     async def scenario(harness: Harness) -> None:
@@ -96,7 +96,7 @@ def test_a_started_executor_that_registers_gets_the_slot_requests() -> None:
 
 
 def test_an_executor_that_dies_before_it_registers_is_replaced_while_needed() -> None:
-    """Shows RM-18."""
+    """Without a need it is not replaced (RM-18)."""
     provider = FakeProvider()
 
     async def scenario(harness: Harness) -> None:
@@ -113,7 +113,7 @@ def test_an_executor_that_dies_before_it_registers_is_replaced_while_needed() ->
 
 
 def test_a_failed_start_is_retried_at_once_and_after_too_many_failures_with_pauses() -> None:
-    """Shows RM-19."""
+    """Once the provider works again, one executor is started (RM-19)."""
     provider = FakeProvider()
 
     async def scenario(harness: Harness) -> None:
@@ -131,7 +131,7 @@ def test_a_failed_start_is_retried_at_once_and_after_too_many_failures_with_paus
 
 
 def test_an_executor_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
-    """Shows RM-20."""
+    """It might hang for ever otherwise (RM-20)."""
     provider = FakeProvider()
 
     async def scenario(harness: Harness) -> None:
@@ -147,7 +147,7 @@ def test_an_executor_that_does_not_register_in_time_is_stopped_and_replaced() ->
 def test_executors_started_by_a_previous_leader_count_until_they_register_or_time_out(
     registers: bool,
 ) -> None:
-    """Shows RM-17."""
+    """Otherwise a new leader would start them a second time (RM-17)."""
     provider = FakeProvider(limit=3)
     provider._living.append(ResourceId("previous"))
 
@@ -181,7 +181,7 @@ def test_a_registered_executor_that_dies_is_removed_at_once() -> None:
 
 
 def test_only_idle_executors_that_were_started_on_demand_are_released() -> None:
-    """Shows SM-11."""
+    """They are released by a drain (SM-11)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_task_executor(harness.registration(on_demand=True))
@@ -223,7 +223,7 @@ def test_a_lost_request_to_release_an_idle_executor_is_repeated() -> None:
 
 
 def test_an_executor_that_is_in_use_or_spare_is_not_released() -> None:
-    """Shows SM-12."""
+    """It stays, however long it has been there (SM-12)."""
 
     async def in_use(harness: Harness) -> None:
         await harness.gateway.register_task_executor(harness.registration(on_demand=True))
@@ -242,7 +242,7 @@ def test_an_executor_that_is_in_use_or_spare_is_not_released() -> None:
 
 
 def test_spare_executors_are_started_before_they_are_needed() -> None:
-    """Shows SM-12."""
+    """A spare one that is used is replaced by another (SM-12)."""
     provider = FakeProvider(limit=3)
 
     async def scenario(harness: Harness) -> None:
@@ -299,7 +299,7 @@ def test_the_place_of_a_draining_executor_counts_as_obtainable() -> None:
 
 
 def test_requirements_of_a_job_without_a_master_are_dropped_after_the_timeout() -> None:
-    """Shows RM-14."""
+    """Until then the job has a wait reason (RM-14)."""
 
     async def scenario(harness: Harness) -> None:
         await need(harness, 1)
@@ -313,7 +313,7 @@ def test_requirements_of_a_job_without_a_master_are_dropped_after_the_timeout() 
 
 
 def test_a_declaration_of_a_replaced_or_unknown_master_is_refused() -> None:
-    """Shows RM-15."""
+    """The successor's requirements must not change (RM-15)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.gateway.register_job_master(harness.master_registration())

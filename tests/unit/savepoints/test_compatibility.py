@@ -54,7 +54,7 @@ def test_a_savepoint_fits_the_unchanged_job():
 
 
 def test_a_sink_that_is_gone_leaves_state_behind_only_when_that_is_allowed():
-    """Shows CKPT-13."""
+    """Otherwise the refusal names what is missing (CKPT-13)."""
     saved, new = streaming_graph("out", "more"), streaming_graph("out")
     assert "no sink of that name" in refusals(saved, new)[0]
     assert refusals(saved, new, allow=True) == []

@@ -123,7 +123,7 @@ class PurgingStorage(MemoryStorage):
 @settings(deadline=None)
 @given(st.integers(0, 60))
 async def test_commits_and_purges_during_a_savepoint_leave_a_complete_one_or_none(turns: int):
-    """Shows CKPT-06."""
+    """A complete one restores to the batch that it names (CKPT-06)."""
     world = World()
     storage = world.storage = PurgingStorage()
     query = storage.query = FakeQuery(storage, "out")
@@ -206,7 +206,7 @@ async def test_a_truncated_log_gives_no_savepoint_and_is_named(
 
 
 async def test_a_directory_without_space_fails_the_operation_and_leaves_nothing():
-    """Shows CKPT-05."""
+    """No pins are left either (CKPT-05)."""
     world = World()
     FakeQuery(world.storage, "out").run(2)
     world.saved.fail_next("write", errno.ENOSPC)
@@ -229,7 +229,7 @@ def crash() -> None:
 
 @pytest.mark.parametrize("name", TAKING)
 async def test_a_crash_leaves_a_complete_savepoint_or_none(name: str):
-    """Shows CKPT-18."""
+    """Leftover files do not prevent the next savepoint (CKPT-18)."""
     world = World()
     FakeQuery(world.storage, "out").run(3)
     with armed(name, crash), pytest.raises(BaseException):  # noqa: B017
@@ -270,7 +270,7 @@ async def test_an_interrupted_disposal_leaves_a_whole_savepoint_or_none(name: st
 
 
 async def test_a_changed_file_is_detected_before_it_is_used():
-    """Shows CKPT-11."""
+    """A shortened and a missing file are detected as well (CKPT-11)."""
     world = World()
     FakeQuery(world.storage, "out").run(2)
     await world.take("out")
@@ -306,7 +306,7 @@ async def test_bad_savepoints_are_refused_with_the_reason():
 
 
 async def test_a_disposal_touches_neither_live_checkpoints_nor_other_directories():
-    """Shows DISP-25."""
+    """It is refused with the reason (DISP-25)."""
     world = World()
     FakeQuery(world.storage, "out").run(1)
     before = dict(world.storage.files)

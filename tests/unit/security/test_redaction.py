@@ -66,7 +66,7 @@ def master() -> Master:
     ],
 )
 async def test_secrets_are_never_shown(master: Master, path: str, job_id: str) -> None:
-    """Shows REST-16."""
+    """No answer about jobs or the configuration contains one (REST-16)."""
     async with master.in_process() as http:
         answer = await http.get(path.format(job=job_id))
     assert answer.status_code == 200

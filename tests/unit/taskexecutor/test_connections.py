@@ -55,7 +55,7 @@ class MasterThatFailsFirst(FakeMaster):
 
 
 def test_a_task_executor_registers_at_the_next_resource_manager(tmp_path: Path) -> None:
-    """Shows TM-02."""
+    """Calls of the previous resource manager are refused then (TM-02)."""
 
     async def scenario(harness: Harness) -> None:
         leadership = await harness.lead("resource_manager")
@@ -72,7 +72,7 @@ def test_a_task_executor_registers_at_the_next_resource_manager(tmp_path: Path) 
 
 
 def test_a_failed_registration_is_repeated_with_the_current_slots(tmp_path: Path) -> None:
-    """Shows TM-03."""
+    """The first attempt ended in an error (TM-03)."""
 
     async def scenario(harness: Harness) -> None:
         [registration] = harness.manager.registrations
@@ -82,7 +82,7 @@ def test_a_failed_registration_is_repeated_with_the_current_slots(tmp_path: Path
 
 
 def test_a_task_executor_that_is_refused_for_too_long_stops(tmp_path: Path) -> None:
-    """Shows TM-04."""
+    """The error names the option (TM-04)."""
 
     async def scenario(harness: Harness) -> None:
         await asyncio.sleep(100)
@@ -96,7 +96,7 @@ def test_a_task_executor_that_is_refused_for_too_long_stops(tmp_path: Path) -> N
 def test_a_task_executor_refused_after_a_lost_connection_stops_once_it_is_idle(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-04."""
+    """It had been registered before (TM-04)."""
 
     async def scenario(harness: Harness) -> None:
         harness.manager.__class__ = ManagerThatRefuses
@@ -110,7 +110,7 @@ def test_a_task_executor_refused_after_a_lost_connection_stops_once_it_is_idle(
 
 
 def test_tasks_continue_while_the_resource_manager_is_silent(tmp_path: Path) -> None:
-    """Shows TM-05."""
+    """Meanwhile the task executor registers again (TM-05)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -127,7 +127,7 @@ def test_tasks_continue_while_the_resource_manager_is_silent(tmp_path: Path) -> 
 
 
 def test_a_final_rejection_stops_the_task_executor(tmp_path: Path) -> None:
-    """Shows TM-06."""
+    """The error quotes the reason of the rejection (TM-06)."""
 
     async def scenario(harness: Harness) -> None:
         await asyncio.sleep(10)
@@ -138,7 +138,7 @@ def test_a_final_rejection_stops_the_task_executor(tmp_path: Path) -> None:
 
 
 def test_slots_are_offered_again_when_the_answer_was_lost(tmp_path: Path) -> None:
-    """Shows TM-10."""
+    """The repeated offer is accepted (TM-10)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running(MasterThatFailsFirst) as master:
@@ -188,7 +188,7 @@ class NeverAnswers(AnswersAtLast):
 
 
 def test_a_task_that_arrives_before_the_answer_to_the_offer_is_accepted(tmp_path: Path) -> None:
-    """Shows X-TM-02."""
+    """The task shows that the job master has accepted the slot (X-TM-02)."""
 
     async def scenario(harness: Harness) -> None:
         HastyMaster.executor = harness.executor
@@ -235,7 +235,7 @@ def test_a_task_that_precedes_the_answer_runs_under_the_lease_of_the_first_reque
 
 
 def test_slots_that_the_job_master_does_not_list_are_freed(tmp_path: Path) -> None:
-    """Shows TM-15."""
+    """A slot that was offered just now is not (TM-15)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running():
@@ -253,7 +253,7 @@ def test_slots_that_the_job_master_does_not_list_are_freed(tmp_path: Path) -> No
 
 
 def test_reclaiming_frees_reserved_slots_and_not_those_in_use(tmp_path: Path) -> None:
-    """Shows X-TM-05."""
+    """A slot whose job master is away is in use while a task runs in it (X-TM-05)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.request_slot()
@@ -272,7 +272,7 @@ def test_reclaiming_frees_reserved_slots_and_not_those_in_use(tmp_path: Path) ->
 
 
 def test_freeing_the_last_slot_removes_everything_of_the_job(tmp_path: Path) -> None:
-    """Shows TM-18."""
+    """Calls about the job are refused then (TM-18)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running():

@@ -21,7 +21,7 @@ from unit.taskexecutor.harness import ATTEMPT, SLOT, Harness, deployment, run_sc
 def test_a_task_executor_registers_with_its_slots_and_deregisters_when_it_stops(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-01."""
+    """Its address names one instance (TM-01)."""
 
     async def scenario(harness: Harness) -> None:
         [registration] = harness.manager.registrations
@@ -32,7 +32,7 @@ def test_a_task_executor_registers_with_its_slots_and_deregisters_when_it_stops(
 
 
 def test_requests_of_a_resource_manager_without_registration_are_refused(tmp_path: Path) -> None:
-    """Shows TM-07."""
+    """Only the resource manager where it is registered may command it (TM-07)."""
 
     async def scenario(harness: Harness) -> None:
         other = (await harness.lead("other")).token
@@ -46,7 +46,7 @@ def test_requests_of_a_resource_manager_without_registration_are_refused(tmp_pat
 def test_an_accepted_slot_runs_a_task_whose_outcome_is_recorded_and_reported(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-08, TM-09 and TM-17."""
+    """The record and the report are equal (TM-08, TM-09, TM-17)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -66,7 +66,7 @@ def test_an_accepted_slot_runs_a_task_whose_outcome_is_recorded_and_reported(
 
 
 def test_a_declined_slot_is_freed_and_reported_at_once(tmp_path: Path) -> None:
-    """Shows TM-09."""
+    """The resource manager learns that it is free (TM-09)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -92,7 +92,7 @@ def test_a_slot_that_no_job_master_accepts_is_freed_after_the_timeout(tmp_path: 
 
 
 def test_a_deployment_is_refused_for_another_slot_or_another_master(tmp_path: Path) -> None:
-    """Shows TM-19."""
+    """A previous job master may not deploy either (TM-19)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running():
@@ -172,7 +172,7 @@ def test_a_cancellation_after_the_work_has_ended_does_not_change_the_outcome(
 def test_a_cancelled_task_reports_its_end_and_a_second_cancellation_is_harmless(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-20."""
+    """The end is reported once (TM-20)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -205,7 +205,7 @@ def test_a_task_that_waits_for_spark_is_cancelled_at_once_and_never_starts(tmp_p
 
 
 def test_an_attempt_that_its_master_does_not_know_is_cancelled(tmp_path: Path) -> None:
-    """Shows JM-14."""
+    """The job master says so when it answers a report (JM-14)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -221,7 +221,7 @@ def test_an_attempt_that_its_master_does_not_know_is_cancelled(tmp_path: Path) -
 def test_an_attempt_survives_the_loss_of_its_master_and_is_reported_to_the_next(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-12 and TM-13."""
+    """The next one learns of it by the introduction (TM-12, TM-13)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running():
@@ -240,7 +240,7 @@ def test_an_attempt_survives_the_loss_of_its_master_and_is_reported_to_the_next(
 
 
 def test_after_a_final_rejection_everything_of_the_job_is_given_up(tmp_path: Path) -> None:
-    """Shows TM-14."""
+    """Its slot is free again (TM-14)."""
 
     async def scenario(harness: Harness) -> None:
         async with harness.master_running() as master:
@@ -389,7 +389,7 @@ def test_outcomes_are_recorded_when_the_task_executor_has_stopped(tmp_path: Path
 
 
 def test_a_task_executor_registers_again_after_a_disconnect(tmp_path: Path) -> None:
-    """Shows TM-05."""
+    """The resource manager had told it to (TM-05)."""
 
     async def scenario(harness: Harness) -> None:
         await harness.executor.disconnect_resource_manager(harness.token, "test")

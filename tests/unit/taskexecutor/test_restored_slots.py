@@ -13,7 +13,7 @@ PREVIOUS = SavedSlot(index=0, job_id=JOB, allocation=SLOT)
 def test_a_restarted_task_executor_registers_with_its_previous_slots_and_offers_them_again(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-22."""
+    """The next task runs in such a slot (TM-22)."""
 
     async def scenario(harness: Harness) -> None:
         first, second = harness.manager.registrations[0].report.slots
@@ -42,7 +42,7 @@ def test_a_restored_slot_that_its_job_declines_is_free_at_once(tmp_path: Path) -
 
 
 def test_a_restored_slot_of_a_job_that_is_gone_is_freed_after_the_timeout(tmp_path: Path) -> None:
-    """Shows TM-11."""
+    """Its record is removed (TM-11)."""
 
     async def scenario(harness: Harness) -> None:
         assert await harness.slot_is_taken()

@@ -22,7 +22,7 @@ A, B = AllocationId("a"), AllocationId("b")
 
 
 def test_a_repeated_request_is_harmless_and_a_different_one_is_a_conflict() -> None:
-    """Shows X-TM-03."""
+    """A slot that does not exist is "not found" (X-TM-03)."""
     table = SlotTable(2)
     assert table.reserve(ONE, A, 0, 1.0)
     assert not table.reserve(ONE, A, 0, 2.0)
@@ -33,7 +33,7 @@ def test_a_repeated_request_is_harmless_and_a_different_one_is_a_conflict() -> N
 
 
 def test_a_reserved_slot_is_overdue_when_no_job_master_accepts_it_in_time() -> None:
-    """Shows TM-11."""
+    """An accepted slot never is (TM-11)."""
     table = SlotTable(2)
     table.reserve(ONE, A, 0, 1.0)
     table.reserve(ONE, B, 1, 1.0)
@@ -43,7 +43,7 @@ def test_a_reserved_slot_is_overdue_when_no_job_master_accepts_it_in_time() -> N
 
 
 def test_slots_without_a_job_master_are_reserved_again_and_can_be_overdue() -> None:
-    """Shows TM-12."""
+    """The time counts from the loss of the job master (TM-12)."""
     table = SlotTable(1)
     table.reserve(ONE, A, 0, 0.0)
     table.activate(A, 0.0)
@@ -78,7 +78,7 @@ def test_a_slot_that_its_master_does_not_list_is_surplus_unless_it_is_young() ->
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5), st.integers(0, 3)), max_size=40))
 def test_under_random_events_a_slot_has_one_owner(steps: list[tuple[int, int, int]]) -> None:
-    """Shows design invariant 6."""
+    """The reported owners are those that the table holds (design invariant 6)."""
     table = SlotTable(3)
     for now, (kind, which, index) in enumerate(steps):
         allocation, job = AllocationId(str(which)), JobId(str(which % 2) * 32)
@@ -110,7 +110,7 @@ def saved(index: int, allocation: str = "a") -> SavedSlot:
 
 
 def test_the_next_instance_loads_the_saved_slots(tmp_path: Path) -> None:
-    """Shows TM-22."""
+    """The latest record of each slot counts (TM-22)."""
     store = FileSlotStore(tmp_path / "slots")
     for index in (10, 2, 0):
         store.save(saved(index, f"of {index}"))
@@ -139,7 +139,7 @@ def test_an_empty_store_loads_nothing_and_removing_from_it_is_harmless(tmp_path:
 def test_a_damaged_record_is_removed_and_its_slot_starts_free(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Shows TM-22."""
+    """The log names the file (TM-22)."""
     store = FileSlotStore(tmp_path)
     store.save(saved(0))
     store.save(saved(1))
