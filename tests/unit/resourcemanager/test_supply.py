@@ -14,7 +14,7 @@ from stoker.core.values import FencingToken
 from stoker.gateways.resourcemanager import Registered, ResourceRequirements
 from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
 from unit.fake_parts import JOB, MASTER, FakeExecutor, FakeMaster
-from unit.resourcemanager.test_endpoint import Harness, run_scenario
+from unit.resourcemanager.harness import Harness, run_scenario
 
 OFFER = ExecutorOffer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=1_000))
 
