@@ -73,7 +73,9 @@ async def test_sessions_survive_the_death_of_the_leading_server(
 async def test_without_a_majority_calls_fail_fast_until_it_is_back(
     ensemble: LocalZooKeeper, open_session: OpenSession
 ):
-    session = await open_session(options=PATIENT)
+    # The session is at the server that survives. Clients of the others could move there, and would
+    # be answered, until that server notices that it has no majority.
+    session = await open_session(at=ensemble.addresses[2], options=PATIENT)
     name = session.session
     await session.commit([Create("a", b"old"), Create("mine", b"", ephemeral=True)])
     watch = Watch()
