@@ -98,7 +98,7 @@ def test_reports_overrule_all_but_pending_slots_and_unknown_slots_are_ignored() 
 
 
 def test_the_loss_of_an_executor_frees_its_slots_and_the_job_gets_others() -> None:
-    """The caller learns which jobs had slots there (SM-09)."""
+    """A slot of another executor takes its place (SM-09)."""
     slots = manager(here=1)
     slots.declare(ONE, 1)
     slots.acknowledged(slots.assign(ALL)[0])
