@@ -385,14 +385,14 @@ async def test_a_job_that_goes_to_quarantine_while_it_is_cancelled_is_cancelled_
     monkeypatch.setattr(CancellationStore, "cancel", record_slowly)
     async with new_world() as world:
         master = world.master()
-        await all_is_quiet()
+        await wait_until_quiet()
         job_id = await submit(world)
         dispatcher = await world.dispatcher()
         cancelling = asyncio.ensure_future(dispatcher.cancel_job(job_id))
         await asked.wait()
         master.jobs.last.break_with(CorruptContent("a record is damaged"))
         # On virtual time, and before the job is loaded again for the first time.
-        await all_is_quiet(0.5)
+        await wait_until_quiet(0.5)
         assert len(await dispatcher.quarantined()) == 1
         damaged.set()
         await cancelling

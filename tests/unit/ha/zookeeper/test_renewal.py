@@ -75,7 +75,7 @@ async def test_a_session_that_cannot_be_renewed_is_tried_again(
 @virtual
 async def test_whoever_is_cancelled_while_closing_ends_as_cancelled(link: type[FakeLink]):
     coordinator = await ZooKeeperCoordinator.open(LOCATION, ZooKeeperOptions())
-    await all_is_quiet(1)
+    await wait_until_quiet(1)
     closing = asyncio.create_task(coordinator.close())
     await asyncio.sleep(0)
     closing.cancel()

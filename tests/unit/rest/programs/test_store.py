@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from builders import all_is_quiet, virtual
+from builders import virtual, wait_until_quiet
 from stoker.core.errors import CorruptContent, InvalidInput
 from stoker.core.failpoints import REST_FAILPOINTS, armed
 from stoker.core.ids import Ids
@@ -149,7 +149,7 @@ class InterruptedStorage(MemoryStorage):
     async def delete(self, path: str) -> None:
         if path.startswith("programs/contents/") and self.running is None:
             self.running = asyncio.create_task(self.step())
-            await all_is_quiet()
+            await wait_until_quiet()
         await super().delete(path)
 
 
