@@ -151,15 +151,11 @@ class Driver:
             return code
         # The boundary to user code: any exception is the program's failure.
         except (Exception, KeyboardInterrupt) as error:
-            if self._task.limits is not None:
-                release_memory_limit()
+            release_memory_limit()
             print_uncaught(error, script)
-            self._report_failure(self._failure_of(error))
+            self._report_failure(name_limit(failure_of_error(error), error, self._task.limits))
             return 1
         return 0
-
-    def _failure_of(self, error: BaseException) -> Failure:
-        return name_limit(failure_of_error(error), error, self._task.limits)
 
     def _run_region(self) -> int:
         if fit_of(self._task.graph.configuration, {}) is not Fit.CONTEXT:
@@ -181,10 +177,14 @@ class Driver:
             self._send_progress,
             self._report_running,
         )
+        if self._task.limits is not None:
+            apply_limits(self._task.limits)
         try:
             run.run()
+        # The boundary to user code: any exception is the task's failure.
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            failure = failure_of(error)
+            release_memory_limit()
+            failure = name_limit(failure_of(error), error, self._task.limits)
             print(failure.stack_trace, file=sys.stderr)
             self._report_failure(failure)
             return 1
