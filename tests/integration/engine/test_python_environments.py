@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import zipfile
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -74,6 +75,13 @@ def environments(tmp_path: Path) -> PythonEnvironments:
     )
 
 
+async def install(environments: PythonEnvironments, *tasks: Task) -> list[tuple[str, ...]]:
+    """Install for all tasks at once; none of them uses its environment afterwards."""
+    with ExitStack() as in_use:
+        installing = (environments.install_for(each, in_use) for each in tasks)
+        return await asyncio.gather(*installing)
+
+
 def installed_environments(root: Path) -> list[Path]:
     return [path for path in (root / "environments").iterdir() if path.is_dir()]
 
@@ -81,14 +89,14 @@ def installed_environments(root: Path) -> list[Path]:
 async def test_a_program_without_requirements_gets_no_environment(
     tmp_path: Path, environments: PythonEnvironments
 ) -> None:
-    assert await environments.install_for(task(tmp_path)) == ()
+    assert await install(environments, task(tmp_path)) == [()]
 
 
 async def test_two_jobs_with_different_versions_have_environments_of_their_own(
     tmp_path: Path, environments: PythonEnvironments
 ) -> None:
     tasks = [task(tmp_path, wheel(tmp_path, version)) for version in ("1.0", "2.0")]
-    first, second = await asyncio.gather(*map(environments.install_for, tasks))
+    first, second = await install(environments, *tasks)
     for (place,), version in ((first, "1.0"), (second, "2.0")):
         assert (Path(place) / "thing.py").read_text() == f"VERSION = '{version}'\n"
 
@@ -101,7 +109,7 @@ async def test_the_same_requirements_are_installed_once(
     tasks = [task(tmp_path, requirements=listed) for _ in range(3)]
     built = []
     with armed("environment.before-publishing", lambda: built.append(1)):
-        places = await asyncio.gather(*map(environments.install_for, tasks))
+        places = await install(environments, *tasks)
     assert len(set(places)) == 1
     assert len(built) == 1
 
@@ -111,7 +119,7 @@ async def test_a_failed_installation_is_reported_in_the_words_of_the_installer(
 ) -> None:
     listed = f"--no-index\n--find-links {tmp_path}\nno-such-thing==1.0\n"
     with pytest.raises(RequirementsNotInstalled, match="no-such-thing"):
-        await environments.install_for(task(tmp_path, requirements=listed))
+        await install(environments, task(tmp_path, requirements=listed))
     assert installed_environments(tmp_path) == []
 
 
@@ -122,7 +130,7 @@ async def test_an_installer_that_dies_silently_is_reported_with_its_signal(
         python_environments, "_installer", lambda: ["/bin/sh", "-c", "kill -KILL $$", "sh"]
     )
     with pytest.raises(RequirementsNotInstalled, match="killed by SIGKILL"):
-        await environments.install_for(task(tmp_path, wheel(tmp_path, "1.0")))
+        await install(environments, task(tmp_path, wheel(tmp_path, "1.0")))
 
 
 async def test_a_half_built_environment_is_never_used(
@@ -133,10 +141,10 @@ async def test_a_half_built_environment_is_never_used(
 
     wanted = task(tmp_path, wheel(tmp_path, "1.0"))
     with armed("environment.before-publishing", die), pytest.raises(asyncio.CancelledError):
-        await environments.install_for(wanted)
+        await install(environments, wanted)
     assert installed_environments(tmp_path) == []
     again = task(tmp_path, tmp_path / "thing-1.0-py3-none-any.whl")
-    (place,) = await environments.install_for(again)
+    ((place,),) = await install(environments, again)
     assert (Path(place) / "thing.py").exists()
 
 
@@ -148,11 +156,10 @@ async def test_a_published_environment_is_complete_although_its_installation_was
 
     wanted = task(tmp_path, wheel(tmp_path, "1.0"))
     with armed("environment.after-publishing", die), pytest.raises(asyncio.CancelledError):
-        await environments.install_for(wanted)
+        await install(environments, wanted)
     (published,) = installed_environments(tmp_path)
-    (place,) = await environments.install_for(
-        task(tmp_path, tmp_path / "thing-1.0-py3-none-any.whl")
-    )
+    again = task(tmp_path, tmp_path / "thing-1.0-py3-none-any.whl")
+    ((place,),) = await install(environments, again)
     assert Path(place).is_relative_to(published)
     assert (Path(place) / "thing.py").exists()
 
@@ -161,5 +168,26 @@ async def test_old_environments_are_deleted_to_make_room(
     tmp_path: Path, environments: PythonEnvironments
 ) -> None:
     for version in ("1.0", "2.0", "3.0"):
-        await environments.install_for(task(tmp_path, wheel(tmp_path, version)))
+        await install(environments, task(tmp_path, wheel(tmp_path, version)))
     assert len(installed_environments(tmp_path)) == 2
+
+
+async def test_an_environment_in_use_is_deleted_only_after_its_last_task(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
+    def wanted(version: str) -> Task:
+        return task(tmp_path, wheel(tmp_path, version))
+
+    first, last = ExitStack(), ExitStack()
+    with first, last:
+        ((place,), _) = [
+            await environments.install_for(wanted("1.0"), in_use) for in_use in (first, last)
+        ]
+        await install(environments, wanted("2.0"))
+        await install(environments, wanted("3.0"))
+        assert Path(place).is_dir(), "two tasks use it"
+        first.close()
+        await install(environments, wanted("4.0"))
+        assert Path(place).is_dir(), "one task uses it"
+    await install(environments, wanted("5.0"))
+    assert not Path(place).is_dir()

@@ -3,7 +3,11 @@
 Installing takes seconds to minutes, several task executors may want the same environment at once,
 and any of them may die half-way. An environment is a directory on Python's search path. It is built
 under another name and renamed when it is complete, so a directory under its final name is always
-complete. A file lock, which the kernel releases with its holder, lets one process build at a time.
+complete.
+
+Each environment has a file lock, which the kernel releases with its holder. Who builds or removes
+the environment holds it alone; the tasks that use the environment share it, so that an environment
+in use is not removed.
 """
 
 import asyncio
@@ -17,7 +21,7 @@ import sysconfig
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -45,8 +49,11 @@ class PythonEnvironments:
         self._timeout = timeout
         self._kept = kept
 
-    async def install_for(self, task: Task) -> tuple[str, ...]:
-        """Directories with the program's requirements and wheels; usually none."""
+    async def install_for(self, task: Task, in_use: ExitStack) -> tuple[str, ...]:
+        """Directories with the program's requirements and wheels; usually none.
+
+        They are not removed before `in_use` is closed.
+        """
         vertex = task.graph.vertex(task.region_id)
         if not isinstance(vertex, Program):
             return ()
@@ -63,17 +70,20 @@ class PythonEnvironments:
         _refuse_relative_paths(text)
         name = environment_name(text, digests)
         wheel_directory = task.directory / "wheels"
-        return (str(await self._get(name, requirements, _linked(wheels, wheel_directory))),)
-
-    async def _get(self, name: str, requirements: Path | None, wheels: list[Path]) -> Path:
         place = self._root / name
+        await self._provide(place, requirements, _linked(wheels, wheel_directory), in_use)
+        return (str(place),)
+
+    async def _provide(
+        self, place: Path, requirements: Path | None, wheels: list[Path], in_use: ExitStack
+    ) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
-        async with _locked(self._root / f"{name}.lock"):
-            if not place.is_dir():
-                await self._build(place, requirements, wheels)
-                self._remove_oldest(place)
-            os.utime(place)
-        return place
+        # Again if another process removes the environment before the lock on it is shared.
+        while not await _use(place, in_use):
+            async with _locked(place, fcntl.LOCK_EX):
+                if not place.is_dir():  # noqa: ASYNC240
+                    await self._build(place, requirements, wheels)
+                    self._remove_oldest(place)
 
     async def _build(self, place: Path, requirements: Path | None, wheels: list[Path]) -> None:
         partial = place.with_name(f"{place.name}.{self._ids.nonce()}.partial")
@@ -129,7 +139,7 @@ class PythonEnvironments:
         places.sort(key=lambda place: place.stat().st_mtime, reverse=True)
         for place in places[max(self._kept, 1) :]:
             if place != newest:
-                _remove_unless_locked(place)
+                _remove_unless_in_use(place)
 
 
 def _refuse_relative_paths(requirements: bytes) -> None:
@@ -167,31 +177,44 @@ def _installer() -> list[str]:
     return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
+async def _use(place: Path, in_use: ExitStack) -> bool:
+    """Return whether the environment exists; if so, keep it until `in_use` is closed."""
+    async with _locked(place, fcntl.LOCK_SH) as lock:
+        if not place.is_dir():  # noqa: ASYNC240
+            return False
+        os.utime(place)
+        in_use.enter_context(lock.pop_all())
+        return True
+
+
 @asynccontextmanager
-async def _locked(path: Path) -> AsyncIterator[None]:
-    """Hold a file lock, which the kernel releases if this process dies."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
+async def _locked(place: Path, kind: int) -> AsyncIterator[ExitStack]:
+    """Hold the lock of an environment, for as long as the yielded stack is open."""
+    with ExitStack() as lock:
+        descriptor = _open_lock(place)
+        lock.callback(os.close, descriptor)
         # Another process may hold it, so no event tells when it is released.
-        while not _try_lock(descriptor):  # noqa: ASYNC110
+        while not _try_lock(descriptor, kind):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
-        yield
-    finally:
-        os.close(descriptor)
+        yield lock
 
 
-def _try_lock(descriptor: int) -> bool:
+def _open_lock(place: Path) -> int:
+    return os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _remove_unless_locked(place: Path) -> None:
-    descriptor = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _remove_unless_in_use(place: Path) -> None:
+    descriptor = _open_lock(place)
     try:
-        if _try_lock(descriptor):
+        if _try_lock(descriptor, fcntl.LOCK_EX):
             shutil.rmtree(place, ignore_errors=True)
             remove_packed(place)
     finally:

@@ -7,6 +7,7 @@ are gone. So the end of the supervisor is the proof that nothing of the task is 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from datetime import timedelta
 
 from stoker.aio.clock import WallClock
@@ -29,8 +30,11 @@ from stoker.engine.protocol import (
 )
 from stoker.engine.spark_masters import find_absent_master
 
-Install = Callable[[Task], Awaitable[tuple[str, ...]]]
-"""Installs what the task needs; returns directories for Python's search path."""
+Install = Callable[[Task, ExitStack], Awaitable[tuple[str, ...]]]
+"""Installs what the task needs; returns directories for Python's search path.
+
+They stay until the stack is closed.
+"""
 
 _EXTRA_SECONDS = 3.0
 """Time beyond the grace period in which the supervisor kills the driver's processes."""
@@ -57,6 +61,8 @@ class ClassicTask:
         self._run_time = run_time
         self._grace = grace.total_seconds()
         self._wall_clock = wall_clock
+        self._installed = ExitStack()
+        """Keeps what was installed for the task."""
         self._driver: DriverProcess | None = None
         self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
         self._has_task = False
@@ -104,11 +110,12 @@ class ClassicTask:
         )
 
     async def _end(self) -> End:
-        try:
-            return await self._work()
-        finally:
-            if self._driver is not None:
-                await self._driver.kill()
+        with self._installed:
+            try:
+                return await self._work()
+            finally:
+                if self._driver is not None:
+                    await self._driver.kill()
 
     async def _work(self) -> End:
         await asyncio.wait([self._preparing])
@@ -136,7 +143,7 @@ class ClassicTask:
         if absent is not None:
             return Failure(error="SparkMasterAbsent", message=absent)
         try:
-            python_path = await self._install(task)
+            python_path = await self._install(task, self._installed)
             driver = await self._pool.take(task.graph.configuration, environment)
             self._driver = driver
         except StokerError as error:

@@ -1,6 +1,8 @@
 """A task on the classic engine, with a driver that follows a script."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +28,7 @@ class FakeDriver:
 
     def __init__(self, *says: FromRunner) -> None:
         self._says = list(says)
+        self.is_gone = False
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     @property
@@ -46,14 +49,25 @@ class FakeDriver:
         return None
 
     async def kill(self) -> int:
-        return await self.exited
+        code = await self.exited
+        # Its supervisor takes a moment to end the processes that it has left behind.
+        await asyncio.sleep(1)
+        self.is_gone = True
+        return code
 
 
-def outcome_of_driver(*says: FromRunner) -> AttemptOutcome:
-    async def install(_task: Task) -> tuple[str, ...]:
-        return ()
+def outcome_of_driver(
+    *says: FromRunner, on_release: Callable[[FakeDriver], None] = lambda _driver: None
+) -> AttemptOutcome:
+    """Run a task; `on_release` is called when its installed requirements may be removed."""
 
     async def main() -> AttemptOutcome:
+        driver = FakeDriver(*says)
+
+        async def install(_task: Task, in_use: ExitStack) -> tuple[str, ...]:
+            in_use.callback(on_release, driver)
+            return ()
+
         graph = build_graph()
         task = Task(
             graph=graph,
@@ -66,7 +80,7 @@ def outcome_of_driver(*says: FromRunner) -> AttemptOutcome:
         )
         running = ClassicTask(
             task,
-            cast(Any, FakeDriver(*says)),
+            cast(Any, driver),
             lambda _event: None,
             install=install,
             limits=RunnerLimits(memory=1, processes=1),
@@ -88,3 +102,9 @@ def test_the_last_message_of_a_task_counts_more_than_a_report_that_comes_later()
     )
     assert outcome.state is ExecutionState.FINISHED
     assert outcome.progress == WRITTEN
+
+
+def test_the_requirements_of_a_task_are_kept_until_nothing_is_left_of_its_driver() -> None:
+    was_gone: list[bool] = []
+    outcome_of_driver(on_release=lambda driver: was_gone.append(driver.is_gone))
+    assert was_gone == [True]
