@@ -234,7 +234,7 @@ class RegionExecution:
         self._begin_batch()
 
         def write(directory: str) -> None:
-            with self._policy.during_write():
+            with single_call(self._session.client):
                 frame.write.parquet(directory)
 
         with explain_mismatch(frame, name, streaming=False):
@@ -252,7 +252,7 @@ class RegionExecution:
                 case FormatWrite() as write if self._publisher is not None:
                     self._publish(self._publisher, write, frame)
                 case FormatWrite() as write:
-                    with self._policy.during_write():
+                    with single_call(self._session.client):
                         _write(sink, write, frame)
 
     def _publish(self, publisher: Publisher, write: FormatWrite, frame: DataFrame) -> None:
@@ -262,7 +262,7 @@ class RegionExecution:
             writer = frame.write.mode("error").options(**options)
             if write.partition_by:
                 writer = writer.partitionBy(*write.partition_by)
-            with self._policy.during_write():
+            with single_call(self._session.client):
                 writer.format(write.format).save(directory)
 
         manifest = publisher.publish(stage, by_partition=self._replaces_by_partition(write))

@@ -5,7 +5,6 @@ without reuse; `SharedSession` is the one with it.
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from stoker.engine.reuse.isolation import TaskDescription
@@ -27,10 +26,6 @@ class SessionPolicy(Protocol):
 
     def before_action(self, frame: Any) -> None:
         """Called before the one action of the task, which runs on this frame."""
-        ...
-
-    def during_write(self) -> AbstractContextManager[None]:
-        """Context of the action, if the action returns no data."""
         ...
 
     def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
@@ -62,9 +57,6 @@ class DedicatedSession:
 
     def before_action(self, frame: Any) -> None:
         pass
-
-    def during_write(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
         return False

@@ -9,7 +9,6 @@ call is made, the plan of the task's one action decides.
 import os
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import grpc
@@ -25,7 +24,6 @@ from stoker.engine.reuse.isolation import (
 )
 from stoker.engine.reuse.plans import names_a_table, runs_inside_spark
 from stoker.engine.reuse.templates import dedicated_template, restart_as_copy
-from stoker.engine.runner.pyspark_client import single_call
 from stoker.osproc.process_tree import children_of
 
 _CALLS_THAT_CHANGE_THE_SESSION = frozenset(
@@ -80,9 +78,6 @@ class SharedSession:
                 self._move_to_dedicated()
             elif self._is_undecided:
                 self._unwatch()
-
-    def during_write(self) -> AbstractContextManager[None]:
-        return single_call(self._client)
 
     def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
         return (
