@@ -11,6 +11,7 @@ on memory and processes, the death of the Spark server, and the messages of the 
 """
 
 import asyncio
+import logging
 import math
 import signal
 from dataclasses import dataclass
@@ -46,7 +47,10 @@ from stoker.engine.protocol import (
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
 
+logger = logging.getLogger(__name__)
+
 _RELEASE_SECONDS = 8.0
+_RETRY_SECONDS = 0.5
 _MOST_TAKEOVERS = 3
 """How often in a row another runner takes over a stream whose runner has died."""
 _TAKEOVERS_FORGOTTEN_SECONDS = 60.0
@@ -87,7 +91,7 @@ class ConnectTask:
         self._kill_requested = False
         self._work_over = asyncio.Event()
         self._session_end: SessionEnded | SessionKept | None = None
-        """The runner's report that nothing of the task is left in the session."""
+        """The report of the runner or a janitor that nothing of the task is left in the session."""
         self._last_progress = Progress()
         self._takeovers = 0
         self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
@@ -323,10 +327,23 @@ class ConnectTask:
         return _WorkEnd(state=ExecutionState.FAILED, failure=failure, progress=self._last_progress)
 
     async def _clean_up(self) -> None:
-        """Return when the runner's processes and the session's work are gone."""
+        """Return when the runner's processes and the session's work are gone.
+
+        Until then no outcome may be reported, so a clean-up that fails is repeated. This machine
+        may lack open files, for example. Meanwhile the lease is renewed, and the watchdog leaves
+        the server alone.
+        """
+        while True:
+            try:
+                return await self._try_to_clean_up()
+            except OSError as error:
+                logger.warning("the task cannot be cleaned up yet: %s", error)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _try_to_clean_up(self) -> None:
         runner, kill_at = self._runner, self._end_began_at() + self._uninterruptible_after()
         not_ended: SessionNotEnded | None = None
-        if runner.process.is_alive and not self.server.died.done():
+        if self._session_end is None and runner.process.is_alive and not self.server.died.done():
             try:
                 async with asyncio.timeout(_RELEASE_SECONDS):
                     not_ended = await run_unless(self.server.died, self._wait_for_release())
@@ -334,19 +351,20 @@ class ConnectTask:
                 pass
         if await self._return_runner():
             return
-        ended = self._session_end
-        if isinstance(ended, SessionKept):
-            ended = await runner.leave()
+        if isinstance(self._session_end, SessionKept):
+            # It is about to end the session; only its answer proves that it has.
+            self._session_end = None
+            self._session_end = await runner.leave()
         await runner.process.kill()
         if not_ended is not None and not_ended.uninterruptible:
             await kill_for_uninterruptible_tasks(self.server, not_ended)
-        if ended is None:
-            ended = await self._resources.sessions.end(
+        if self._session_end is None:
+            self._session_end = await self._resources.sessions.end(
                 self.server, runner.session_id, kill_at=kill_at
             )
-        if ended is not None and ended.workers:
+        if self._session_end is not None and self._session_end.workers:
             # Spark keeps Python workers for as long as it runs: hundreds in a day.
-            await asyncio.to_thread(kill_marked, WORKER_MARK, ended.workers)
+            await asyncio.to_thread(kill_marked, WORKER_MARK, self._session_end.workers)
 
     async def _return_runner(self) -> bool:
         """Return the runner to the pool if nothing of the task is left in it and it is wanted."""
@@ -358,7 +376,11 @@ class ConnectTask:
             case _:
                 return False
         await self._runner.process.flush_output()
-        self._runner.process.log_to_default()
+        try:
+            self._runner.process.log_to_default()
+        except OSError as error:
+            logger.warning("a runner is not reused, as its output has no log: %s", error)
+            return False
         self._has_task = False
         self._is_runner_returned = self._resources.pool.take_back(
             self._runner, with_session=with_session

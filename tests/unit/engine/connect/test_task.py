@@ -234,12 +234,13 @@ def test_a_batch_task_fails_when_its_runner_dies() -> None:
     assert "SIGKILL" in outcome.failure.message
 
 
-def test_a_task_whose_log_cannot_be_opened_fails_and_leaves_nothing_behind() -> None:
-    def refuse(_directory: Path) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
+def too_many_open_files(*_arguments: object, **_named: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
 
+
+def test_a_task_whose_log_cannot_be_opened_fails_and_leaves_nothing_behind() -> None:
     runner = run_virtual(_make())
-    runner.log_to = refuse
+    runner.log_to = too_many_open_files
     harness = TaskHarness([runner], lease_seconds=10)
     outcome = harness.outcome()
     assert outcome.state is ExecutionState.FAILED
@@ -249,6 +250,58 @@ def test_a_task_whose_log_cannot_be_opened_fails_and_leaves_nothing_behind() -> 
     assert not runner.is_alive
     assert harness.ended == ["session"]
     assert harness.watchdog.deadlines[-1] is None, "the server is not killed for the task later"
+
+
+def test_a_task_whose_python_workers_cannot_be_killed_yet_has_no_outcome_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = SessionEnded(session_id="session", workers="mark")
+    runner = run_virtual(_make(RUNNING, Ended(state=ExecutionState.FAILED), ended))
+    harness = TaskHarness([runner], lease_seconds=100)
+    tries: list[str] = []
+
+    async def run_in_thread(_kill_marked: Any, _name: str, mark: str) -> None:
+        assert None not in harness.watchdog.deadlines, "released while its work may continue"
+        tries.append(mark)
+        if len(tries) < 3:
+            too_many_open_files()
+
+    # There are no threads on virtual time.
+    monkeypatch.setattr(asyncio, "to_thread", run_in_thread)
+    assert harness.outcome().state is ExecutionState.FAILED
+    assert tries == ["mark"] * 3
+    assert harness.watchdog.deadlines[-1] is None
+    assert not harness.server.died.done()
+
+
+def test_a_session_that_no_janitor_can_end_yet_is_ended_later() -> None:
+    harness = TaskHarness([run_virtual(_make(RUNNING, dies=True))])
+    janitor, tries = harness.end, []
+
+    async def end(server: Any, session_id: str, *, kill_at: float) -> SessionEnded | None:
+        tries.append(session_id)
+        if len(tries) < 3:
+            too_many_open_files()
+        return await janitor(server, session_id, kill_at=kill_at)
+
+    harness.end = end  # type: ignore[method-assign]
+    assert harness.outcome().state is ExecutionState.FAILED
+    assert tries == ["session"] * 3
+    assert harness.ended == ["session"]
+    assert not harness.server.died.done()
+
+
+@pytest.mark.parametrize("said", [REUSABLE, KEPT])
+def test_a_runner_whose_output_cannot_leave_the_log_of_its_task_is_not_reused(
+    said: FromRunner,
+) -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, said, RELEASED))
+    runner.log_to_default = too_many_open_files
+    harness = TaskHarness([runner])
+    assert harness.outcome().state is ExecutionState.FINISHED
+    assert harness.given_back == []
+    assert harness.ended == [], "the runner has ended its session itself"
+    assert not runner.is_alive
 
 
 def test_a_cancellation_without_a_runner_reaches_the_next_runner() -> None:
