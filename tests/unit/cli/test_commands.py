@@ -281,9 +281,9 @@ async def test_checkpoint_trigger_waits_for_the_next_checkpoint_of_a_stream(
 ) -> None:
     job = streaming_details()
     served.master.dispatcher.jobs[STREAM] = job
-    seen = iter([7, 8])
+    committed = iter([False, True])
     monkeypatch.setattr(checkpoint_handlers, "_POLL_SECONDS", 0)
-    monkeypatch.setattr(checkpoint_handlers, "last_batch", lambda _job: next(seen, 8))
+    monkeypatch.setattr(checkpoint_handlers, "has_committed_since", lambda *_: next(committed))
     number = job.checkpoints.latest_completed.id
     result = await served("checkpoint", "trigger", STREAM, "--json")
     assert json.loads(result.stdout) == {"job_id": STREAM, "checkpoint": number}

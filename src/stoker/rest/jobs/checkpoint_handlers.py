@@ -1,7 +1,7 @@
 """Requests about the checkpoints of a streaming job.
 
 Spark makes a checkpoint with every batch and takes no order to make one, so triggering a checkpoint
-means waiting until the next batch is committed.
+means waiting until each query that still runs has committed its next batch.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from stoker.rest.jobs.checkpoint_views import (
     checkpoint_statistics,
     checkpoint_with_tasks,
     find_checkpoint,
-    last_batch,
+    has_committed_since,
+    last_batches,
     vertex_checkpoint,
 )
 from stoker.rest.jobs.lookup import find_vertex, load_job
@@ -108,16 +109,15 @@ async def trigger_checkpoint(
 
 async def _next_checkpoint(services: RestServices, job: JobDetails) -> dict[str, Any]:
     check_has_checkpoints(job)
-    before = last_batch(job)
-    # A query that has just restarted reports no batch yet, so a lower number is no checkpoint.
-    while last_batch(job) <= before:
+    before = last_batches(job)
+    while not has_committed_since(job, before):
         if job.status.globally_terminal:
             raise Conflict(f"job {job.job_id} ended as {job.status} before its next checkpoint")
         await asyncio.sleep(_POLL_SECONDS)
         dispatcher = await services.dispatcher()
         job = await dispatcher.job_details(JobId(job.job_id))
     latest = job.checkpoints.latest_completed
-    return {"checkpointId": last_batch(job) if latest is None else latest.id}
+    return {"checkpointId": max(last_batches(job).values()) if latest is None else latest.id}
 
 
 @get("/jobs/{jobid}/checkpoints/{triggerid}", summary="Status of a triggered checkpoint")

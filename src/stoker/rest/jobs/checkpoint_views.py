@@ -6,7 +6,7 @@ at a batch boundary, belongs to all streaming regions. A region is one subtask o
 and only the vertex at its end shows its sizes: they must not be counted several times.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -37,9 +37,10 @@ from stoker.core.checkpoints import (
 )
 from stoker.core.errors import NotFound
 from stoker.core.graph import JobType
-from stoker.core.ids import vertex_hex_id
+from stoker.core.ids import RegionId, vertex_hex_id
 from stoker.core.job_options import Retention
 from stoker.core.results import JobDetails, RegionDetails
+from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import summary_of
 from stoker.rest.jobs.lookup import FoundVertex
@@ -237,13 +238,22 @@ def checkpoint_config(job: JobDetails, options: SavepointOptions) -> CheckpointC
     )
 
 
-def last_batch(job: JobDetails) -> int:
-    """Number of the last batch that all streaming regions have committed; -1 when there is none."""
-    numbers = [
-        -1 if region.current.progress.batch_id is None else region.current.progress.batch_id
+def last_batches(job: JobDetails) -> dict[RegionId, int]:
+    """Number of the last batch that each streaming region has committed; -1 when there is none."""
+    return {
+        region.id: -1 if (batch := region.current.progress.batch_id) is None else batch
         for region in streaming_regions(job)
-    ]
-    return min(numbers, default=-1)
+    }
+
+
+def has_committed_since(job: JobDetails, before: Mapping[RegionId, int]) -> bool:
+    """Whether each query has committed a batch after those of `before`, or will commit no more."""
+    # A query that has just restarted reports no batch yet, so a lower number is no checkpoint.
+    committed = {id for id, batch in last_batches(job).items() if batch > before.get(id, -1)}
+    return bool(committed) and all(
+        region.id in committed or region.current.state is ExecutionState.FINISHED
+        for region in streaming_regions(job)
+    )
 
 
 _PHASES_BEFORE_WORK = ("latestOffset", "getBatch", "queryPlanning")

@@ -215,9 +215,9 @@ async def test_the_full_option_of_a_checkpoint_is_reported_as_without_effect(
     served: ServedMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served.master.dispatcher.jobs[STREAM] = streaming_details()
-    seen = iter([7, 8])
+    committed = iter([False, True])
     monkeypatch.setattr(checkpoint_handlers, "_POLL_SECONDS", 0)
-    monkeypatch.setattr(checkpoint_handlers, "last_batch", lambda _job: next(seen, 8))
+    monkeypatch.setattr(checkpoint_handlers, "has_committed_since", lambda *_: next(committed))
     result = await served("checkpoint", "-full", STREAM)
     assert result.exit_code == 0, result.output
     assert "--full has no effect" in result.stderr

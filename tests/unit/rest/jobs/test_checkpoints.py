@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from builders import virtual, wait_until_quiet
 from stoker.core.ids import vertex_hex_id
 from stoker.core.results import JobDetails, Progress
+from stoker.core.states import ExecutionState
 from stoker.rest.jobs.aggregation import quantile, summary_of
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import FINISHED, START, STREAM, streaming_details
@@ -118,29 +119,67 @@ async def test_the_regions_of_a_shared_vertex_keep_their_subtask_numbers(
     assert [each["index"] for each in found["subtasks"]] == [1]
 
 
-def with_last_batch(number: int | None) -> JobDetails:
-    """The streaming job, each of whose queries reports this as its last batch."""
+def with_queries(**queries: tuple[ExecutionState, int | None]) -> JobDetails:
+    """The streaming job, with the state and the last batch of each of its queries."""
     job = streaming_details()
-    progress = Progress(batch_id=number)
     regions = tuple(
         msgspec.structs.replace(
-            region, current=msgspec.structs.replace(region.current, progress=progress)
+            region,
+            current=msgspec.structs.replace(
+                region.current, state=state, progress=Progress(batch_id=batch)
+            ),
         )
         for region in job.regions
+        for state, batch in [queries[region.id]]
     )
     return msgspec.structs.replace(job, regions=regions)
 
 
+ENDED, RUNS = ExecutionState.FINISHED, ExecutionState.RUNNING
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(
+            [
+                ({"big": (RUNS, 7), "small": (RUNS, 40)}, False),
+                ({"big": (RUNS, None), "small": (RUNS, 40)}, False),
+                ({"big": (RUNS, 8), "small": (RUNS, 40)}, False),
+                ({"big": (RUNS, 8), "small": (RUNS, 41)}, True),
+            ],
+            id="each query commits a batch, even if it restarts",
+        ),
+        pytest.param(
+            [
+                ({"big": (ENDED, 7), "small": (RUNS, 40)}, False),
+                ({"big": (ENDED, 7), "small": (RUNS, 41)}, True),
+            ],
+            id="a query that has ended is not waited for",
+        ),
+        pytest.param(
+            [
+                ({"big": (RUNS, 7), "small": (RUNS, 40)}, False),
+                ({"big": (ENDED, 7), "small": (RUNS, 40)}, False),
+                ({"big": (ENDED, 7), "small": (RUNS, 41)}, True),
+            ],
+            id="the end of a query is no checkpoint",
+        ),
+    ],
+)
 @virtual
-async def test_a_triggered_checkpoint_ends_with_the_next_batch_even_if_the_query_restarts() -> None:
+async def test_a_triggered_checkpoint_ends_with_the_next_batch_of_each_query_that_runs(
+    steps: list[tuple[dict[str, tuple[ExecutionState, int | None]], bool]],
+) -> None:
     master, trigger = Master(), "7" * 32
-    master.dispatcher.jobs[STREAM] = with_last_batch(7)
+    master.dispatcher.jobs[STREAM] = with_queries(**steps[0][0])
     async with master.in_process() as http:
         await http.post(CHECKPOINTS, json={"triggerId": trigger})
-        for number, status in ((7, "IN_PROGRESS"), (None, "IN_PROGRESS"), (8, "COMPLETED")):
-            master.dispatcher.jobs[STREAM] = with_last_batch(number)
+        for queries, is_completed in steps:
+            master.dispatcher.jobs[STREAM] = with_queries(**queries)
             await wait_until_quiet()
-            assert (await get(http, f"{CHECKPOINTS}/{trigger}"))["status"]["id"] == status
+            status = (await get(http, f"{CHECKPOINTS}/{trigger}"))["status"]["id"]
+            assert status == ("COMPLETED" if is_completed else "IN_PROGRESS")
 
 
 @pytest.mark.parametrize(
