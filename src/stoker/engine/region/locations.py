@@ -37,10 +37,6 @@ def local_path(path: str) -> Path | None:
     return None if _SCHEME.match(path) else Path(path)
 
 
-def materialized_directory(root: str, vertex: str) -> SparkDirectory:
-    return directory_below(root, safe_name(vertex))
-
-
 def checkpoint_directory(root: str, region: str) -> SparkDirectory:
     return directory_below(root, safe_name(region))
 

@@ -14,7 +14,7 @@ from stoker.core.ids import AttemptId, safe_name
 from stoker.core.manifests import Manifest
 from stoker.engine.output.files import OutputFiles, files_of
 from stoker.engine.output.manifest import differences_from, manifest_of
-from stoker.engine.region.locations import directory_below, materialized_directory
+from stoker.engine.region.locations import directory_below
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.storage.open import open_storage
 
@@ -73,19 +73,11 @@ class MaterializedResults:
         except CorruptContent as error:
             raise ResultDamaged(vertex, [error.message]) from error
         if manifest is None:
-            return self._directory_without_manifest(vertex)
+            raise ResultDamaged(vertex, [f"{self._storage.url(safe_name(vertex))} has no manifest"])
         faults = list(differences_from(_files(manifest.directory), manifest, checksums=False))
         if faults:
             raise ResultDamaged(vertex, faults)
         return manifest.directory
-
-    def _directory_without_manifest(self, vertex: str) -> str:
-        """Release 0.1 wrote the result without a manifest, directly into the vertex's directory."""
-        place = materialized_directory(self._root, vertex)
-        names = _files(place.url).sizes(place.url)
-        if not any(name.endswith(".parquet") and "/" not in name for name in names):
-            raise ResultDamaged(vertex, [f"{place.url} has no manifest"])
-        return place.url
 
     def _record(self, vertex: str, manifest: Manifest) -> Manifest:
         try:

@@ -13,7 +13,7 @@ from stoker.engine.region.locations import (
     FILE_MANAGER,
     checkpoint_directory,
     choose_file_manager,
-    materialized_directory,
+    directory_below,
 )
 
 
@@ -24,10 +24,10 @@ def test_different_vertices_never_share_a_directory(first: str, second: str) -> 
 
 
 def test_a_directory_is_local_when_its_url_says_so() -> None:
-    assert materialized_directory("file:///a%20b", "v").local == Path("/a b/v")
-    assert materialized_directory("/a", "v").local == Path("/a/v")
-    assert materialized_directory("s3://bucket/x/", "v").local is None
-    assert materialized_directory("s3://bucket/x/", "v").url == "s3://bucket/x/v"
+    assert directory_below("file:///a%20b", "v").local == Path("/a b/v")
+    assert directory_below("/a", "v").local == Path("/a/v")
+    assert directory_below("s3://bucket/x/", "v").local is None
+    assert directory_below("s3://bucket/x/", "v").url == "s3://bucket/x/v"
 
 
 class FakeSession:

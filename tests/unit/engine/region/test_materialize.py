@@ -67,13 +67,14 @@ def test_an_unreadable_manifest_counts_as_damage(
     assert results.reuse("v") is None
 
 
-def test_a_result_without_a_manifest_is_damage_unless_release_0_1_wrote_it(
+def test_files_without_a_manifest_are_no_result(
     results: MaterializedResults, tmp_path: Path
 ) -> None:
-    with pytest.raises(ResultDamaged, match="has no manifest"):
-        results.directory_of("v")
-    written()(str(tmp_path / "a place" / "v"))
-    assert results.directory_of("v") == f"file://{tmp_path / 'a place' / 'v'}"
+    for directory in ("v", "v/one"):
+        written()(str(tmp_path / "a place" / directory))
+        with pytest.raises(ResultDamaged, match="v has no manifest"):
+            results.directory_of("v")
+    assert results.reuse("v") is None
 
 
 def test_a_manifest_is_json_with_rows_sizes_and_checksums(
