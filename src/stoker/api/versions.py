@@ -1,7 +1,6 @@
 """Which version of the API a client and a master use; each sends its own in a header.
 
-A request without the header is accepted: it comes from Flink's tools, from curl, or from a client
-that is older than this header.
+A request without the header is accepted: it comes from Flink's tools or from curl.
 """
 
 import re

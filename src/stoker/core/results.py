@@ -87,7 +87,7 @@ class AttemptOutcome(Value):
     failure: Failure | None = None
     progress: Progress = Progress()
     number: int | None = None
-    """Number of the attempt within its region; None in older records."""
+    """Number of the attempt within its region; None unless a task executor records the outcome."""
     task_executor: ResourceId | None = None
 
 

@@ -10,8 +10,6 @@ from stoker.cli.exit_codes import OK
 from stoker.cli.options.flink import flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import duration_text, echo_json, moment_text, stdout_table
-from stoker.client.blocking import BlockingClient
-from stoker.core.errors import NotFound
 from stoker.core.states import JobStatus
 
 _ID_DIGITS = 12
@@ -37,7 +35,7 @@ def list_jobs(invocation: Invocation, which: str | None) -> int:
     """
     with connect(invocation) as client:
         jobs = sorted(client.jobs(), key=lambda job: job.start_time, reverse=True)
-        quarantined = 0 if invocation.json else _count_quarantined(client)
+        quarantined = 0 if invocation.json else len(client.quarantined())
     listed = [job for job in jobs if _is_wanted(job, which)]
     if invocation.json:
         echo_json(listed)
@@ -49,14 +47,6 @@ def list_jobs(invocation: Invocation, which: str | None) -> int:
         words = "1 job that cannot" if quarantined == 1 else f"{quarantined} jobs that cannot"
         click.echo(f"In quarantine: {words} be loaded (stoker quarantine list).")
     return OK
-
-
-def _count_quarantined(client: BlockingClient) -> int:
-    try:
-        return len(client.quarantined())
-    except NotFound:
-        # A master of an older version, during a rolling upgrade.
-        return 0
 
 
 def _is_wanted(job: JobOverview, which: str | None) -> bool:

@@ -38,7 +38,8 @@ from stoker.storage.contract import Storage
 log = logging.getLogger(__name__)
 
 STOPPED = "stopped"
-"""Order id for a stop that was recorded by a release without order ids."""
+"""Order id for a stop whose own is not on record: another savepoint, which began just before, may
+have been the last to write the record. The streams then end at a later batch boundary."""
 
 
 class JobSavepoints:
