@@ -39,6 +39,7 @@ from stoker.core.graph import (
 )
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
+from stoker.engine.connect.launcher import WarmRunner
 from stoker.engine.contract import Progressed
 from stoker.engine.lease import Lease
 
@@ -57,16 +58,36 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Conn
 
 
 async def wait_for_warm_spare(engine: ConnectEngine) -> None:
-    """Wait until the one spare runner is warm, so that it runs the next task."""
-    for _ in range(2):
+    """Wait until the one spare runner is warm and stays so until the next task takes it.
+
+    The pool counts its spares a moment after each change. If a task took the spare just before, the
+    pool would miss it and prepare another one, which the task after that might get.
+    """
+    pool = engine._pool
+    while True:
         await eventually(lambda: _has_warm_spare(engine), seconds=PATIENCE)
-        await asyncio.sleep(0.6)
+        spares = list(pool._spares)
+        pool._changed.set()
+        await eventually(lambda: not pool._changed.is_set(), seconds=PATIENCE)
+        if pool._spares == spares and _has_warm_spare(engine):
+            # The pool has counted these spares, and does so again only after a change.
+            return
 
 
 def _has_warm_spare(engine: ConnectEngine) -> bool:
     pool = engine._pool
-    results = [spare.result() if spare.done() else None for spare in pool._spares]
-    return not pool._in_use and [getattr(each, "is_warm", False) for each in results] == [True]
+    runners = [spare.result() if spare.done() else None for spare in pool._spares]
+    return not pool._in_use and [_is_warm(runner) for runner in runners] == [True]
+
+
+def _is_warm(runner: object) -> bool:
+    # The pool learns a moment after the end of a process that it has ended.
+    return isinstance(runner, WarmRunner) and runner.is_warm and not is_gone(_pid(runner))
+
+
+def _pid(runner: WarmRunner) -> int:
+    assert runner.process.pid is not None
+    return runner.process.pid
 
 
 def plain(spark: Any) -> Any:
@@ -74,9 +95,7 @@ def plain(spark: Any) -> Any:
 
 
 def pid_of(launched: LaunchedTask) -> int:
-    pid = launched.running._runner.process.pid
-    assert isinstance(pid, int)
-    return pid
+    return _pid(launched.running._runner)
 
 
 async def process_of(bench: Bench, graph: JobGraph, *, lease_seconds: float = math.inf) -> int:
