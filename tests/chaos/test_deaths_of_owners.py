@@ -23,6 +23,7 @@ from stoker.core.failpoints import (
 from stoker.osproc.process_tree import environment_of
 
 TIMEOUT_SECONDS = 60.0
+TESTS = Path(__file__).parents[1]
 
 PROVIDER = """
 import asyncio, random, sys
@@ -74,12 +75,14 @@ asyncio.run(main())
 ENGINE = """
 import asyncio, os, signal, sys
 from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from builders import eventually
+from integration.engine.processes import is_writing
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
-from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
-from stoker.engine.contract import Progressed, StateChanged, Task
+from stoker.engine.contract import Progressed, Task
 from stoker.engine.options import EngineOptions
 from stoker.osproc.process_tree import children_of
 
@@ -128,7 +131,6 @@ async def main():
         await running.wait()
         await stream.cancel()
         # The server is replaced now, since it runs only one task (recycle_after_tasks).
-        running.clear()
         uninterruptible = await engine.launch(
             task(
                 folder,
@@ -136,10 +138,9 @@ async def main():
                 Source(name="many", read=Sql(query="SELECT * FROM range(1000000000000000)")),
                 Sink(name="out", input="many", write=FormatWrite(format="noop")),
             ),
-            lambda event: running.set() if event == StateChanged(ExecutionState.RUNNING) else None,
+            lambda event: None,
         )
-        await running.wait()
-        await asyncio.sleep(5)
+        await eventually(lambda: is_writing(uninterruptible.server.ui))
         await uninterruptible.cancel()
         await asyncio.sleep(600)
 
@@ -154,7 +155,7 @@ def crash_at_failpoint(
     failpoint: str, program: str, folder: Path, timeout: float = TIMEOUT_SECONDS
 ) -> None:
     owner = subprocess.run(
-        [sys.executable, "-c", program, str(folder)],
+        [sys.executable, "-c", program, str(folder), str(TESTS)],
         env={**os.environ, ENVIRONMENT_VARIABLE: failpoint},
         timeout=timeout,
         capture_output=True,

@@ -33,11 +33,14 @@ def runner_of(engine: ConnectEngine, launched: LaunchedTask) -> int:
     raise LookupError("no runner works in the directory of the task")
 
 
-def is_writing(engine: ConnectEngine) -> bool:
-    """Whether a task of Spark, on any executor, writes rows to the noop sink."""
-    with urllib.request.urlopen(f"{engine.description['web-ui']}/api/v1/applications") as answer:
+def is_writing(ui: str) -> bool:
+    """Whether a task of Spark, on any executor, writes rows to the noop sink.
+
+    `ui` is the URL of the Spark server's page.
+    """
+    with urllib.request.urlopen(f"{ui}/api/v1/applications") as answer:
         [application] = json.load(answer)
-    root = f"{engine.description['web-ui']}/api/v1/applications/{application['id']}/executors"
+    root = f"{ui}/api/v1/applications/{application['id']}/executors"
     with urllib.request.urlopen(root) as answer:
         executors = [each["id"] for each in json.load(answer)]
     for executor in executors:

@@ -108,7 +108,7 @@ async def test_uninterruptible_tasks_end_with_their_server(
     neighbour = await bench.launch(waits_for(tmp_path / "never"))
     uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
     assert uninterruptible.running.server is neighbour.running.server
-    await eventually(lambda: is_writing(engine), seconds=PATIENCE)
+    await eventually(lambda: is_writing(uninterruptible.running.server.ui), seconds=PATIENCE)
     await cancel_within_ten_seconds(uninterruptible)
     assert is_gone(uninterruptible.running.server.pid)
     outcome = await neighbour.running.outcome()

@@ -169,7 +169,7 @@ async def test_executors_with_uninterruptible_tasks_are_killed_and_the_server_su
     async with ConnectEngine.open(options, tmp_path / "engine", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)
         uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
-        await eventually(lambda: is_writing(engine), seconds=PATIENCE)
+        await eventually(lambda: is_writing(uninterruptible.running.server.ui), seconds=PATIENCE)
         await cancel_within_ten_seconds(uninterruptible)
         assert not uninterruptible.running.server.died.done()
         outcome = await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
