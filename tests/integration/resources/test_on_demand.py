@@ -30,7 +30,6 @@ SETTINGS = {
     "rest.bind-port": "0",
     "resourcemanager.provider": "local-process",
     "resourcemanager.local-process.max-task-executors": "1",
-    "resourcemanager.taskmanager-timeout": "1 s",
     "resourcemanager.check-interval": "200 ms",
     "taskmanager.numberOfTaskSlots": "1",
     "slot.request.timeout": "3 s",
@@ -76,7 +75,15 @@ def watched(tmp_path: Path) -> Watched:
 
 
 @pytest.fixture
-async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AsyncClient]:
+def idle_timeout() -> str:
+    """How long a task executor may be idle before it is released."""
+    return "1 s"
+
+
+@pytest.fixture
+async def client(
+    watched: Watched, idle_timeout: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[AsyncClient]:
     original = local_provider._command
 
     def light_command(*arguments: object) -> list[str]:
@@ -85,6 +92,7 @@ async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
     monkeypatch.setattr(local_provider, "_command", light_command)
     settings = SETTINGS | {
+        "resourcemanager.taskmanager-timeout": idle_timeout,
         "high-availability.storageDir": str(watched.folder / "storage"),
         "process.working-dir": str(watched.folder / "work"),
         "process.log-dir": str(watched.folder / "log"),
@@ -152,6 +160,7 @@ async def test_a_job_whose_slots_cannot_exist_fails_with_the_reason(
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("idle_timeout", ["1 h"])
 async def test_a_drained_executor_finishes_its_task_and_stops(
     client: AsyncClient, watched: Watched
 ) -> None:
