@@ -161,8 +161,14 @@ class RealCluster:
     def files_of_jobs(self) -> set[str]:
         """All files in the storage except results and the coordinator's own files."""
         storage = self.directory / "storage"
-        files = {path.relative_to(storage) for path in storage.glob("*/**/*") if path.is_file()}
-        return {str(file) for file in files if file.parts[0] not in ("results", "coordinator")}
+        # Folders vanish meanwhile, which os.walk ignores.
+        files = {
+            (Path(folder) / name).relative_to(storage)
+            for folder, _, names in os.walk(storage)
+            for name in names
+        }
+        others = ("results", "coordinator")
+        return {str(each) for each in files if len(each.parts) > 1 and each.parts[0] not in others}
 
 
 @contextmanager
@@ -173,7 +179,6 @@ def real_cluster(
     task_executors: int,
     zookeeper: int = 0,
     configuration: str = "",
-    failpoint: str | None = None,
     cables: Cables | None = None,
 ) -> Iterator[RealCluster]:
     """Start a cluster, and stop it at the end; no process may be left, and none may need a kill."""
@@ -184,13 +189,12 @@ def real_cluster(
     )
     messages: list[str] = []
     try:
-        with _armed_at_start(failpoint):
-            local.start(
-                masters=masters,
-                task_executors=task_executors,
-                zookeeper=zookeeper,
-                configuration=CONFIGURATION + configuration,
-            )
+        local.start(
+            masters=masters,
+            task_executors=task_executors,
+            zookeeper=zookeeper,
+            configuration=CONFIGURATION + configuration,
+        )
         local.wait_until_ready(seconds=START_SECONDS)
         yield RealCluster(local)
     finally:
