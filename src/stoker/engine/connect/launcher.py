@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
-from stoker.engine.connect.server import SparkServer
+from stoker.engine.connect.server import SparkServer, end_if_spark_stopped
 from stoker.engine.connect.supervised import Supervised
 from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteClient
 from stoker.engine.options import EngineOptions
@@ -204,7 +204,10 @@ class RunnerLauncher:
                 return answer
             case NotReady(reason=reason):
                 await process.kill()
-                return Unavailable(f"a runner could not open its Spark session: {reason}")
+                failure = f"a runner could not open its Spark session: {reason}"
+                # A server that is about to end refuses connections before its death is known.
+                lost = await end_if_spark_stopped(server)
+                return ServerLost(failure) if lost else Unavailable(failure)
             case _:
                 ended = await process.kill()
                 return ServerLost(f"a runner ended before it was ready: {ended.describe()}")

@@ -1,6 +1,7 @@
 """Spare runners: which one a task gets, and which ones are not used."""
 
 import asyncio
+import socket
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any, cast
 
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
-from stoker.engine.connect.launcher import RunnerLauncher, WarmRunner
+from stoker.engine.connect.launcher import RunnerLauncher, ServerLost, WarmRunner
 from stoker.engine.connect.pool import RunnerPool
 from stoker.engine.connect.watchdog_client import WatchdogClient
 from stoker.engine.contract import EngineState
@@ -214,15 +215,18 @@ def test_sessions_start_as_copies_of_one_template_per_scheduler_pool() -> None:
     run_virtual(main())
 
 
+class FailingRunner(Prepared):
+    """A runner that cannot open a session."""
+
+    async def receive(self) -> Any:
+        return NotReady(reason="no session")
+
+    async def kill(self) -> ProcessExit:
+        self.exited.set_result(KILLED)
+        return KILLED
+
+
 def test_a_template_is_created_again_after_its_runner_failed() -> None:
-    class FailingRunner(Prepared):
-        async def receive(self) -> Any:
-            return NotReady(reason="no session")
-
-        async def kill(self) -> ProcessExit:
-            self.exited.set_result(KILLED)
-            return KILLED
-
     class ZygoteWithOneFailure(Zygote):
         def __init__(self) -> None:
             super().__init__()
@@ -234,12 +238,16 @@ def test_a_template_is_created_again_after_its_runner_failed() -> None:
 
     async def main() -> None:
         zygote = ZygoteWithOneFailure()
-        launcher = RunnerLauncher(
-            EngineOptions(), cast(Any, Servers(Server())), cast(Any, Zygotes(zygote)), Ids()
-        )
-        assert isinstance(await launcher.launch(warm=True), Unavailable)
-        await asyncio.sleep(0)
-        assert isinstance(await launcher.launch(warm=True), WarmRunner)
+        # The page of Spark answers, so the server lives.
+        with socket.create_server(("127.0.0.1", 0)) as page:
+            server = Server(ui=f"http://127.0.0.1:{page.getsockname()[1]}")
+            launcher = RunnerLauncher(
+                EngineOptions(), cast(Any, Servers(server)), cast(Any, Zygotes(zygote)), Ids()
+            )
+            failure = await launcher.launch(warm=True)
+            assert isinstance(failure, Unavailable)
+            assert not isinstance(failure, ServerLost)
+            assert isinstance(await launcher.launch(warm=True), WarmRunner)
         (failed,), (made,) = [cast(list[Prepare], child.received) for child in zygote.children]
         assert made.template == failed.template
         assert made.is_template_new
@@ -282,6 +290,29 @@ def test_spares_whose_server_died_while_the_pool_was_busy_are_killed() -> None:
         assert [runner.server for runner in fresh] == [servers.current] * 2
         keeping.cancel()
         await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_a_runner_starts_although_the_server_is_dying_and_refuses_its_session() -> None:
+    class Mortal(Zygote):
+        async def fork(self) -> Prepared:
+            return Prepared() if dying.died.done() else FailingRunner()
+
+    dying: Server
+
+    async def main() -> None:
+        nonlocal dying
+        dying, successor = Server(), Server()
+        servers = Servers(dying)
+
+        def die() -> None:
+            dying.died.set_result(KILLED)
+            servers.current = successor
+
+        asyncio.get_running_loop().call_later(1, die)
+        pool = RunnerPool(EngineOptions(), cast(Any, servers), cast(Any, Zygotes(Mortal())), Ids())
+        assert (await pool.take()).server is cast(Any, successor)
 
     run_virtual(main)
 
