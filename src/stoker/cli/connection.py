@@ -14,7 +14,12 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.sources import may_be_set
 from stoker.core.errors import Unavailable
-from stoker.processes.local.cluster_state import default_directory, read_state, urls_of
+from stoker.processes.local.cluster_state import (
+    ClusterState,
+    default_directory,
+    read_state,
+    urls_of,
+)
 
 MASTER_VARIABLE = "STOKER_MASTER"
 _RETRY_KEYS = ("rest.retry.max-attempts", "rest.retry.delay")
@@ -24,7 +29,10 @@ def connect(invocation: Invocation) -> BlockingClient:
     """For most commands: if no master answers, the command fails after seconds, not minutes."""
     masters = find_masters(invocation)
     if masters is None:
-        raise Unavailable(_no_master_text())
+        raise Unavailable(
+            f"no master is named; name one with -m URL, ${MASTER_VARIABLE} or the option "
+            "client.master, or start a local cluster with: stoker cluster up"
+        )
     options, patience_was_set = _client_options(invocation)
     if not patience_was_set:
         options = replace(options, retries=2, retry_delay=timedelta(milliseconds=500))
@@ -38,7 +46,11 @@ def connect_patiently(masters: str, invocation: Invocation) -> BlockingClient:
 
 
 def find_masters(invocation: Invocation) -> str | None:
-    """None when no master is named and no local cluster runs."""
+    """None when no master is named and no local cluster was started.
+
+    Raises Unavailable for a local cluster without a running master: its jobs wait there, so a
+    command must not go on with another cluster.
+    """
     named = invocation.master or os.environ.get(MASTER_VARIABLE)
     if named:
         return named
@@ -46,7 +58,14 @@ def find_masters(invocation: Invocation) -> str | None:
         configured = invocation.configuration().of(ClientOptions).master
         if configured:
             return configured
-    return local_masters(default_directory())
+    directory = default_directory()
+    state = read_state(directory)
+    if state is None:
+        return None
+    masters = local_masters(directory)
+    if masters is None:
+        raise Unavailable(_no_running_master(directory, state))
+    return masters
 
 
 def local_masters(directory: Path) -> str | None:
@@ -69,21 +88,14 @@ def _may_have_settings(invocation: Invocation) -> bool:
     return may_be_set(os.environ, folder=Path.cwd(), home=Path.home())
 
 
-def _no_master_text() -> str:
-    directory = default_directory()
-    state = read_state(directory)
-    if state is not None:
-        dead = ", ".join(f"{record.name} (pid {record.pid})" for record in state.dead)
-        problem = (
-            f"{dead} died; start what is missing with: stoker cluster up"
-            if dead
-            else "its masters are still starting; try again"
-        )
-        return f"the local cluster in {directory} does not answer: {problem}"
-    return (
-        f"no master is named; name one with -m URL, ${MASTER_VARIABLE} or the option "
-        "client.master, or start a local cluster with: stoker cluster up"
+def _no_running_master(directory: Path, state: ClusterState) -> str:
+    dead = ", ".join(f"{record.name} (pid {record.pid})" for record in state.dead)
+    problem = (
+        f"{dead} died; bring it back with: stoker cluster up"
+        if dead
+        else "its masters are still starting; try again"
     )
+    return f"the local cluster in {directory} does not answer: {problem}"
 
 
 def _sleep_with_notice() -> Callable[[float], None]:

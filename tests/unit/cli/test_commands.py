@@ -109,14 +109,20 @@ async def test_the_master_of_a_running_local_cluster_is_found(served) -> None:
     assert RUNNING[:12] in (await asyncio.to_thread(served.stoker, "list")).stdout
 
 
-def test_a_local_cluster_that_died_is_reported(stoker) -> None:
+@pytest.mark.parametrize(
+    "command",
+    ["list", "run job.sql", "run -d job.sql", "upgrade clicks job.sql", "rescale clicks 4"],
+)
+def test_no_command_goes_on_with_another_cluster_when_the_local_one_died(stoker, command) -> None:
+    """Above all `run`: a cluster for this command alone would take the job's record with it."""
     dead = ProcessRecord(name="master-1", pid=os.getpid(), started=1, log="")
     default_directory().mkdir(parents=True)
     write_state(default_directory(), ClusterState(masters=(dead,)))
-    result = stoker("list")
+    Path("job.sql").write_text("SELECT 1")
+    result = stoker(*command.split())
     assert result.exit_code == 1
-    assert f"master-1 (pid {dead.pid}) died" in result.stderr
-    assert "stoker cluster up" in result.stderr
+    assert f"master-1 (pid {dead.pid}) died; bring it back with: stoker cluster up" in result.stderr
+    assert "No cluster is named" not in result.stderr
     assert "died" in stoker("cluster", "status").stdout
 
 
