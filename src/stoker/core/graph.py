@@ -229,6 +229,18 @@ def inputs_of(vertex: Vertex) -> tuple[str, ...]:
             return (input_name,)
 
 
+def function_of(vertex: Vertex) -> PythonFunction | None:
+    match vertex:
+        case (
+            Source(read=PythonFunction() as function)
+            | Transform(compute=PythonFunction() as function)
+            | Sink(write=PythonFunction() as function)
+        ):
+            return function
+        case _:
+            return None
+
+
 def engine_of(graph: JobGraph) -> EngineKind:
     if graph.engine is not None:
         return graph.engine

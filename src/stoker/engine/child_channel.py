@@ -5,7 +5,8 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from stoker.engine.protocol import FromRunner, ToRunner, frame, receive
+from stoker.engine.protocol import FromRunner, Malformed, ToRunner, frame, receive
+from stoker.engine.reports import checked
 from stoker.osproc.captured_output import LogPump
 
 _STREAM_LIMIT = 1 << 20
@@ -26,6 +27,7 @@ class ChildChannel:
         self._reader = reader
         self._writer = writer
         self._stdout, self._stderr = output
+        self._is_malformed = False
 
     async def send(self, message: ToRunner) -> None:
         # If the child is dead, `receive` reports it.
@@ -37,8 +39,18 @@ class ChildChannel:
         """Send a small message without waiting."""
         self._writer.write(frame(message))
 
-    async def receive(self) -> FromRunner | None:
-        return await receive(self._reader)
+    async def receive(self) -> FromRunner | Malformed | None:
+        """Return the next message, checked and cut to size; None when there will be no other.
+
+        `Malformed` is the last one: user code in the child has written to the socket.
+        """
+        if self._is_malformed:
+            return None
+        message = await receive(self._reader)
+        if message is not None and not isinstance(message, Malformed):
+            message = checked(message)
+        self._is_malformed = isinstance(message, Malformed)
+        return message
 
     def end_input(self) -> None:
         """End `receive` with None for whoever waits for a message."""

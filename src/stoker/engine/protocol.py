@@ -10,6 +10,7 @@ import math
 import socket
 import struct
 import threading
+from dataclasses import dataclass
 
 import msgspec
 
@@ -24,6 +25,8 @@ from stoker.engine.limits import RunnerLimits
 
 _LENGTH = struct.Struct(">I")
 LARGEST_MESSAGE = 256 * 1024 * 1024
+LARGEST_REPORT = 16 * 1024 * 1024
+"""What a child may send at once. It shares its process with user code, so it is not trusted."""
 
 
 class Prepare(Value, tag="prepare"):
@@ -106,6 +109,9 @@ class NotReady(Value, tag="not-ready"):
 
 class StateReport(Value, tag="state"):
     state: ExecutionState
+    leaves_process_clean: bool = False
+    """Believed in the first report about a task alone, which is sent before any of the job's code
+    is loaded: that code is known to leave nothing in the process."""
 
 
 class ProgressReport(Value, tag="progress"):
@@ -139,6 +145,13 @@ class SessionNotEnded(Value, tag="session-not-ended"):
     reason: str
     uninterruptible: bool = False
     """Tasks of Spark ignore their cancellation: only the end of their process will end them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Malformed:
+    """What has arrived is no message of a child. Whatever follows cannot be read either."""
+
+    reason: str
 
 
 ToRunner = Prepare | WarmUp | RunTask | Cancel | LeaseRenewed | Leave | EndSession
@@ -251,10 +264,16 @@ class RunnerEnd:
         return self._received.pop(0)
 
 
-async def receive(reader: asyncio.StreamReader) -> FromRunner | None:
+async def receive(reader: asyncio.StreamReader) -> FromRunner | Malformed | None:
     """Return the next message from a child, or None when the child is gone."""
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+        if length > LARGEST_REPORT:
+            return Malformed(
+                reason=f"a message of {length} bytes, where {LARGEST_REPORT} are allowed"
+            )
         return _from_runner.decode(await reader.readexactly(length))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
+    except msgspec.DecodeError as error:
+        return Malformed(reason=str(error))

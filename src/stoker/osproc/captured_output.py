@@ -14,6 +14,8 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
+from stoker.osproc.regular_file import open_regular_to_append
+
 TAIL_BYTES = 64 * 1024
 _CHUNK_BYTES = 256 * 1024
 _LAST_WORDS_BYTES = 16 * 1024
@@ -200,4 +202,5 @@ def last_error_lines(text: str, count: int = 3) -> str:
 
 def _open_log(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    # The directory of a task belongs to its code, which may have put something else there.
+    return open_regular_to_append(path, 0o644)

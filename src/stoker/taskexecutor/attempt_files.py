@@ -2,6 +2,9 @@
 
 The directory is made before the attempt starts and removed after it has ended. Its logs can be read
 meanwhile and afterwards, and are copied to the storage, where they outlive the task executor.
+
+The directory belongs to the job's code, which may put a pipe, a device or a link in the place of a
+log. Reading one must not block the task executor, nor tell what other files hold.
 """
 
 import logging
@@ -18,6 +21,7 @@ from stoker.core.errors import NotFound, StorageUnavailable
 from stoker.core.ids import AttemptId, JobId
 from stoker.gateways.attempt_logs import LARGEST_PIECE, LogPiece, LogStream
 from stoker.ha.keys import LOG_CHUNK_BYTES, log_chunk
+from stoker.osproc.regular_file import NotRegular, open_regular
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
@@ -104,7 +108,7 @@ def _archive(directory: Path, kept: Path) -> bool:
 
 
 def _move_logs(directory: Path, kept: Path) -> bool:
-    logs = [path for path in directory.glob("*.log") if path.stat().st_size > 0]
+    logs = [path for path in directory.glob("*.log") if _has_content(path)]
     if logs:
         kept.mkdir(parents=True, exist_ok=True)
         for path in logs:
@@ -112,11 +116,17 @@ def _move_logs(directory: Path, kept: Path) -> bool:
     return bool(logs)
 
 
+def _has_content(path: Path) -> bool:
+    about = path.lstat()
+    return stat.S_ISREG(about.st_mode) and about.st_size > 0
+
+
 def _make_writable_and_remove(remove: Callable[..., Any], path: str, _error: object) -> None:
     """Remove a path that a task made read-only; a path that still resists is left in place."""
     try:
         for each in (os.path.dirname(path), path):
-            os.chmod(each, stat.S_IRWXU)
+            if not os.path.islink(each):
+                os.chmod(each, stat.S_IRWXU)
         remove(path)
         shutil.rmtree(path, ignore_errors=True)
     except OSError:
@@ -142,11 +152,14 @@ class AttemptLogs:
         is_running = running.is_dir()
         for place in (running, archived):
             try:
-                with (place / f"{stream}.log").open("rb") as file:
+                with open_regular(place / f"{stream}.log") as file:
                     file.seek(offset)
                     data = file.read(LARGEST_PIECE)
             except FileNotFoundError:
                 continue
+            except NotRegular:
+                note = b"[stoker: the task has replaced its log by something that is no file]\n"
+                return LogPiece(data=note[offset:], complete=not is_running)
             return LogPiece(data=data, complete=not is_running and len(data) < LARGEST_PIECE)
         if is_running or archived.is_dir():
             return LogPiece(complete=not is_running)
@@ -179,7 +192,7 @@ class AttemptLogs:
 
 def _read_chunk(path: Path, number: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(number * LOG_CHUNK_BYTES)
             return file.read(LOG_CHUNK_BYTES)
     except FileNotFoundError:

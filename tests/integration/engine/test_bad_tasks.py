@@ -98,6 +98,73 @@ async def test_a_task_with_too_many_open_files_fails_with_that_reason(bench: Ben
     assert "runner.open-files" in failure.message
 
 
+def write_to_sockets(data: bytes) -> None:
+    """Write to every socket of this process, one of which leads to the task executor."""
+    import os
+    import socket
+
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                end = socket.socket(fileno=os.dup(int(name)))
+                if end.family == socket.AF_UNIX:
+                    end.sendall(data)
+        except OSError:
+            continue
+
+
+async def test_a_task_that_writes_to_the_runners_socket_fails_and_harms_nobody(
+    bench: Bench,
+) -> None:
+    def forger(spark):
+        import time
+
+        write_to_sockets(b"\0\0\0\1\xc1")
+        time.sleep(600)
+
+    failure = await failure_beside_a_neighbour(bench, python_job(forger))
+    assert failure.error == "MalformedReport"
+
+
+async def test_a_task_that_announces_a_huge_report_fails_before_it_is_read(bench: Bench) -> None:
+    def forger(spark):
+        import time
+
+        write_to_sockets(b"\xff\xff\xff\xff" + b"x" * 1000)
+        time.sleep(600)
+
+    failure = await failure_beside_a_neighbour(bench, python_job(forger))
+    assert failure.error == "MalformedReport"
+    assert "16777216 are allowed" in failure.message
+
+
+async def test_a_process_whose_task_claims_to_have_left_nothing_takes_no_other_task(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """The next job would run in a process that this job's code controls."""
+    pid_file = tmp_path / "pid"
+
+    def forger(spark):
+        import os
+        import struct
+        import time
+
+        import msgspec
+
+        from stoker.core.states import ExecutionState
+        from stoker.engine.protocol import Ended, SessionKept
+
+        pid_file.write_text(str(os.getpid()))
+        for message in (Ended(state=ExecutionState.FINISHED), SessionKept()):
+            body = msgspec.msgpack.encode(message)
+            write_to_sockets(struct.pack(">I", len(body)) + body)
+        time.sleep(600)
+
+    outcome = await bench.run(python_job(forger))
+    assert outcome.state is ExecutionState.FINISHED
+    await eventually(lambda: is_gone(int(pid_file.read_text())), seconds=PATIENCE)
+
+
 async def test_temporary_files_of_a_task_are_created_in_its_directory(
     bench: Bench, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Messages between task executor and runner: how they are framed, and where they end."""
 
+import asyncio
 import socket
 
 import msgspec
@@ -9,14 +10,18 @@ from hypothesis import strategies as st
 
 from stoker.engine.protocol import (
     LARGEST_MESSAGE,
+    LARGEST_REPORT,
     Cancel,
     Deframer,
     EndSession,
+    FromRunner,
+    Malformed,
     Prepare,
     Ready,
     RunnerEnd,
     ToRunner,
     frame,
+    receive,
 )
 
 messages = st.one_of(
@@ -55,3 +60,31 @@ def test_a_runner_receives_no_message_once_its_task_executor_is_dead(has_unread:
             end.send(Ready())
         ours.close()
         assert end.receive() is None
+
+
+async def received(data: bytes) -> FromRunner | Malformed | None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(data)
+    reader.feed_eof()
+    return await receive(reader)
+
+
+async def test_a_report_of_a_child_arrives() -> None:
+    assert await received(frame(Ready(spark_version="4"))) == Ready(spark_version="4")
+
+
+async def test_a_child_that_ends_within_a_message_is_gone() -> None:
+    assert await received(frame(Ready())[:-1]) is None
+
+
+async def test_a_report_that_is_too_long_is_refused_before_it_is_read() -> None:
+    """The task executor would otherwise hold whatever a job writes to the socket in memory."""
+    length = (LARGEST_REPORT + 1).to_bytes(4, "big")
+    assert isinstance(await received(length), Malformed)
+
+
+@given(body=st.binary(max_size=50))
+def test_bytes_that_are_no_message_are_malformed_or_a_message(body: bytes) -> None:
+    data = len(body).to_bytes(4, "big") + body
+    answer = asyncio.run(received(data))
+    assert answer is not None

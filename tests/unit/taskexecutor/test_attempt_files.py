@@ -197,3 +197,37 @@ def test_a_task_executor_removes_logs_after_the_retention_time(tmp_path: Path) -
         assert not kept.exists()
 
     run_scenario(tmp_path, scenario, options=TaskExecutorOptions(logs_retention=HOUR))
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/etc/hostname"])
+def test_a_log_that_the_task_replaced_blocks_nobody_and_shows_no_other_file(
+    tmp_path: Path, target: str, is_archived: bool
+) -> None:
+    files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
+    storage = MemoryStorage()
+    log = files.make_directory(ATTEMPT) / "stdout.log"
+    os.mkfifo(log) if target == "pipe" else log.symlink_to(target)
+    logs = AttemptLogs(tmp_path / "work", tmp_path / "log", storage, inline)
+    if is_archived:
+        assert not asyncio.run(files.archive(JOB, ATTEMPT))
+        asyncio.run(logs.copy_to_storage(JOB, ATTEMPT))
+        with pytest.raises(NotFound):
+            asyncio.run(logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0))
+    else:
+        piece = asyncio.run(logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0))
+        assert b"replaced its log" in piece.data
+    assert not asyncio.run(storage.list(""))
+
+
+def test_a_link_of_a_task_does_not_change_the_mode_of_another_file(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.touch(mode=0o400)
+    files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
+    directory = files.make_directory(ATTEMPT)
+    (directory / "read-only").mkdir()
+    (directory / "read-only" / "link").symlink_to(other)
+    (directory / "read-only").chmod(0o500)
+    asyncio.run(files.archive(JOB, ATTEMPT))
+    assert not directory.exists()
+    assert other.stat().st_mode & 0o777 == 0o400

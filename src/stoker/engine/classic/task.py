@@ -24,10 +24,12 @@ from stoker.engine.limits import RunnerLimits, too_slow
 from stoker.engine.protocol import (
     Ended,
     LeaseRenewed,
+    Malformed,
     ProgressReport,
     RunTask,
     StateReport,
 )
+from stoker.engine.reports import failure_of_malformed
 from stoker.engine.spark_masters import find_absent_master
 
 Install = Callable[[Task, ExitStack], Awaitable[tuple[str, ...]]]
@@ -192,6 +194,10 @@ class ClassicTask:
                 case ProgressReport(progress=progress) if ended is None:
                     self._progress = progress
                     self._listener(Progressed(progress))
+                case Malformed():
+                    await driver.kill()
+                    failure = failure_of_malformed(message)
+                    return Ended(state=ExecutionState.FAILED, failure=failure)
                 case Ended():
                     ended = message
                     if message.progress != Progress():

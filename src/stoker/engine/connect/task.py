@@ -37,6 +37,7 @@ from stoker.engine.protocol import (
     Cancel,
     Ended,
     LeaseRenewed,
+    Malformed,
     ProgressReport,
     RunTask,
     SessionEnded,
@@ -44,6 +45,7 @@ from stoker.engine.protocol import (
     SessionNotEnded,
     StateReport,
 )
+from stoker.engine.reports import failure_of_malformed
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
 
@@ -98,6 +100,8 @@ class ConnectTask:
         self._is_work_gone = False
         self._has_task = False
         """Whether the current runner has received the task, and with it the lease."""
+        self._leaves_process_clean = False
+        """Whether the runner may take another task: said before any code of the job was loaded."""
         self._is_runner_returned = False
         """Whether the runner is back in the pool; it may have another task by now."""
         self.server = runner.server
@@ -263,15 +267,22 @@ class ConnectTask:
         if self._cancel_requested:
             # The request came while there was no runner.
             await self._runner.process.send(Cancel())
+        is_first = resumed is None
         while (message := await self._runner.process.receive()) is not None:
             match message:
                 case StateReport(state=state):
+                    self._leaves_process_clean |= is_first and message.leaves_process_clean
                     self._listener(StateChanged(state))
                 case ProgressReport(progress=progress):
                     self._last_progress = progress
                     self._listener(Progressed(self._with_link(progress)))
                 case Ended():
                     return message
+                case Malformed():
+                    await self._runner.process.kill()
+                    failure = failure_of_malformed(message)
+                    return Ended(state=ExecutionState.FAILED, failure=failure)
+            is_first = False
         return None
 
     async def _attach_another_runner(self) -> bool:
@@ -367,7 +378,13 @@ class ConnectTask:
             await asyncio.to_thread(kill_marked, WORKER_MARK, self._session_end.workers)
 
     async def _return_runner(self) -> bool:
-        """Return the runner to the pool if nothing of the task is left in it and it is wanted."""
+        """Return the runner to the pool if nothing of the task is left in it and it is wanted.
+
+        Code of the job may have sent any report in the name of the runner. So only the report that
+        came before that code was loaded decides whether the process may be used again.
+        """
+        if not self._leaves_process_clean:
+            return False
         match self._session_end:
             case SessionKept():
                 with_session = True

@@ -5,7 +5,7 @@ are loaded before any frame is built, so that a broken one fails the task before
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,11 +15,10 @@ from stoker.core.graph import (
     FormatRead,
     JobGraph,
     PythonFunction,
-    Sink,
     Source,
     Sql,
     Transform,
-    Vertex,
+    function_of,
 )
 from stoker.core.regions import Region
 from stoker.engine.failures import CannotRun
@@ -43,18 +42,6 @@ def run_sql(session: Session, query: str, parameters: Mapping[str, str]) -> Data
     return session.sql(query, args=arguments) if arguments else session.sql(query)
 
 
-def function_of(vertex: Vertex) -> PythonFunction | None:
-    match vertex:
-        case (
-            Source(read=PythonFunction() as function)
-            | Transform(compute=PythonFunction() as function)
-            | Sink(write=PythonFunction() as function)
-        ):
-            return function
-        case _:
-            return None
-
-
 class RegionCompiler:
     def __init__(
         self, session: Session, graph: JobGraph, region: Region, results: MaterializedResults
@@ -73,10 +60,6 @@ class RegionCompiler:
         for vertex in map(self._graph.vertex, self._region.vertices):
             if (function := function_of(vertex)) is not None:
                 self._functions[vertex.name] = load_function(function, vertex.name)
-
-    @property
-    def functions(self) -> Iterable[Callable[..., Any]]:
-        return self._functions.values()
 
     def function(self, vertex: str) -> Callable[..., Any]:
         return self._functions[vertex]

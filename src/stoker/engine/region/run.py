@@ -27,6 +27,7 @@ from stoker.core.graph import (
     Source,
     SqlScript,
     Transform,
+    function_of,
 )
 from stoker.core.job_options import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.manifests import Manifest
@@ -39,7 +40,6 @@ from stoker.engine.region.compile import (
     RegionCompiler,
     Session,
     explain_mismatch,
-    function_of,
     run_sql,
 )
 from stoker.engine.region.environment import check_versions, place_artifacts
@@ -126,8 +126,7 @@ class RegionExecution:
     @property
     def leaves_process_clean(self) -> bool:
         """Whether the process may run another task after the success of this one."""
-        functions = self._compiler.functions if self._compiler is not None else ()
-        return self._policy.leaves_process_clean(functions)
+        return self._policy.leaves_process_clean
 
     def empty_session(self) -> bool:
         """Empty the session after success; return whether the next task may use it.

@@ -1,14 +1,16 @@
 """Whether a job's Python function only describes a query and so leaves nothing in its process.
 
-Decided from the function's bytecode, without running it: only a straight line of calls to Spark
-with names listed here qualifies. Anything else might start threads or processes, open files, or
-change a module for the next task.
+Decided from the function's pickle and bytecode before it is loaded, so that nothing of the job can
+take part in the decision: only a straight line of calls to Spark with names listed here qualifies.
+Anything else might start threads or processes, open files, or change a module for the next task.
 """
 
 import dis
 import sys
 from types import FunctionType, ModuleType
 from typing import Any
+
+from stoker.engine.reuse.pickled_functions import PickledFunction, PickledName, read_function
 
 _FUNCTIONS = "pyspark.sql.functions"
 _KNOWN_INSTRUCTIONS = """
@@ -36,29 +38,24 @@ _KNOWN_MODULES = frozenset({"builtins", "pyspark", "typing"})
 _SCALARS = (bool, int, float, str, bytes, type(None))
 
 
-def only_describes_a_query(function: Any) -> bool:
-    if not isinstance(function, FunctionType) or _is_module_function(function):
+def only_describes_a_query(payload: bytes) -> bool:
+    """Whether the pickled function leaves nothing behind when it is loaded and called."""
+    function = read_function(payload)
+    if function is None or function.has_values or not all(map(_is_known, function.names)):
         return False
-    if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or vars(function):
+    code = function.code
+    try:
+        return all(map(_is_scalar_constant, code.co_consts)) and all(
+            _is_harmless(instruction, function) for instruction in dis.get_instructions(code)
+        )
+    except (LookupError, ValueError):
+        # No compiler has written this bytecode.
         return False
-    if not all(map(_is_known_type, function.__annotations__.values())):
-        return False
-    code = function.__code__
-    return all(map(_is_scalar_constant, code.co_consts)) and all(
-        _is_harmless(instruction, function) for instruction in dis.get_instructions(code)
-    )
 
 
-def _is_module_function(function: FunctionType) -> bool:
-    """Whether the function comes from an imported module, whose import has run code."""
-    module = sys.modules.get(function.__module__ or "")
-    return isinstance(module, ModuleType) and vars(module) is function.__globals__
-
-
-def _is_known_type(annotation: object) -> bool:
-    """Whether the type's module was loaded before; importing another one would run its code."""
-    module = getattr(annotation, "__module__", None) or type(annotation).__module__
-    return module.split(".")[0] in _KNOWN_MODULES
+def _is_known(name: PickledName) -> bool:
+    """Whether it is loaded already; importing its module would run code."""
+    return name.module.split(".")[0] in _KNOWN_MODULES and name.loaded() is not None
 
 
 def _is_scalar_constant(value: object) -> bool:
@@ -67,12 +64,13 @@ def _is_scalar_constant(value: object) -> bool:
     return isinstance(value, _SCALARS)
 
 
-def _is_harmless(instruction: dis.Instruction, function: FunctionType) -> bool:
+def _is_harmless(instruction: dis.Instruction, function: PickledFunction) -> bool:
     if instruction.opname not in _INSTRUCTIONS:
         return False
     match instruction.opname:
         case "LOAD_GLOBAL":
-            return _is_spark_function(function.__globals__.get(instruction.argval))
+            variable = function.variables.get(instruction.argval)
+            return isinstance(variable, PickledName) and _is_spark_function(variable.loaded())
         case "LOAD_ATTR" | "LOAD_METHOD":
             return instruction.argval in _METHODS or _is_spark_function(
                 _spark_function(instruction.argval)

@@ -16,6 +16,13 @@ class SessionPolicy(Protocol):
         """Whether the server may run Python workers for this session, which end with it."""
         ...
 
+    def judge(self, task: TaskDescription) -> bool:
+        """Whether the task's code is known to leave nothing in the process.
+
+        Called before any of that code is loaded: what runs later could answer for itself.
+        """
+        ...
+
     def select(self, task: TaskDescription, apply_settings: Callable[[], None]) -> None:
         """Choose the session before any code of the task runs.
 
@@ -28,11 +35,9 @@ class SessionPolicy(Protocol):
         """Called before the one action of the task, which runs on this frame."""
         ...
 
-    def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
-        """Whether the process may run another task after the success of this one.
-
-        `functions` are the functions of the job that have run in the process.
-        """
+    @property
+    def leaves_process_clean(self) -> bool:
+        """Whether the process may run another task after the success of this one."""
         ...
 
     def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
@@ -51,15 +56,16 @@ class DedicatedSession:
     """
 
     may_have_workers = True
+    leaves_process_clean = False
+
+    def judge(self, task: TaskDescription) -> bool:
+        return False
 
     def select(self, task: TaskDescription, apply_settings: Callable[[], None]) -> None:
         apply_settings()
 
     def before_action(self, frame: Any) -> None:
         pass
-
-    def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
-        return False
 
     def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
         return False

@@ -15,6 +15,7 @@ import grpc
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.client import SparkConnectClient
 
+from stoker.core.graph import function_of
 from stoker.engine.reuse.functions import only_describes_a_query
 from stoker.engine.reuse.isolation import (
     Isolation,
@@ -41,6 +42,8 @@ class SharedSession:
         self._lock = threading.RLock()
         self._task: TaskDescription | None = None
         """None until `select`."""
+        self._is_code_harmless = False
+        """As judged before any code of the task was loaded."""
         self._is_undecided = False
         self._is_dedicated = False
         self._has_named_tables = False
@@ -55,6 +58,13 @@ class SharedSession:
     @property
     def may_have_workers(self) -> bool:
         return self._is_dedicated
+
+    def judge(self, task: TaskDescription) -> bool:
+        functions = map(function_of, map(task.graph.vertex, task.region.vertices))
+        self._is_code_harmless = isolation_of(task) is not Isolation.DEDICATED and all(
+            function is None or only_describes_a_query(function.payload) for function in functions
+        )
+        return self._is_code_harmless
 
     def select(self, task: TaskDescription, apply_settings: Callable[[], None]) -> None:
         self._task = task
@@ -79,12 +89,9 @@ class SharedSession:
             elif self._is_undecided:
                 self._unwatch()
 
-    def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
-        return (
-            self._task is not None
-            and not self._is_dedicated
-            and all(map(only_describes_a_query, functions))
-        )
+    @property
+    def leaves_process_clean(self) -> bool:
+        return self._task is not None and self._is_code_harmless and not self._is_dedicated
 
     def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
         assert self._task is not None

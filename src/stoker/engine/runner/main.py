@@ -228,7 +228,11 @@ class Runner:
             self._limits_before = apply_limits(self._task.limits)
         threading.Thread(target=self._receive_messages, name="control", daemon=True).start()
         if self._task.resumed is None:
-            self._send_state(ExecutionState.INITIALIZING)
+            # The job's code may send reports in this process's name, but it is not loaded yet.
+            leaves_clean = self._policy.judge(self._task)
+            self._end.send(
+                StateReport(state=ExecutionState.INITIALIZING, leaves_process_clean=leaves_clean)
+            )
 
     def _wait_to_be_killed(self, not_ended: SessionNotEnded) -> None:
         """Report the work that has not ended, and wait.

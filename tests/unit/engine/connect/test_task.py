@@ -28,6 +28,7 @@ from stoker.engine.protocol import (
     FromRunner,
     LeaseRenewed,
     Leave,
+    Malformed,
     ProgressReport,
     RunTask,
     SessionEnded,
@@ -40,6 +41,7 @@ from stoker.osproc.exit import ProcessExit
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 
 RUNNING = StateReport(state=ExecutionState.RUNNING)
+CLEAN = StateReport(state=ExecutionState.INITIALIZING, leaves_process_clean=True)
 KNOWN = Progress(query_id="query", run_id="run", batch_id=4)
 FINISHED = Ended(state=ExecutionState.FINISHED)
 RELEASED = SessionEnded(session_id="session")
@@ -295,7 +297,7 @@ def test_a_session_that_no_janitor_can_end_yet_is_ended_later() -> None:
 def test_a_runner_whose_output_cannot_leave_the_log_of_its_task_is_not_reused(
     said: FromRunner,
 ) -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, said, RELEASED))
+    runner = run_virtual(_make(CLEAN, FINISHED, said, RELEASED))
     runner.log_to_default = too_many_open_files
     harness = TaskHarness([runner])
     assert harness.outcome().state is ExecutionState.FINISHED
@@ -348,7 +350,7 @@ def test_a_task_that_is_killed_without_a_runner_does_not_start_the_next_one() ->
 def test_a_runner_without_traces_of_its_task_returns_to_the_pool_alive(
     said: FromRunner, with_session: bool
 ) -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, said))
+    runner = run_virtual(_make(CLEAN, FINISHED, said))
     harness = TaskHarness([runner])
     assert harness.outcome().state is ExecutionState.FINISHED
     assert harness.given_back == [runner]
@@ -359,7 +361,7 @@ def test_a_runner_without_traces_of_its_task_returns_to_the_pool_alive(
 
 
 def test_a_runner_that_the_pool_refuses_ends() -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, REUSABLE))
+    runner = run_virtual(_make(CLEAN, FINISHED, REUSABLE))
     harness = TaskHarness([runner], takes_back=False)
     assert harness.outcome().state is ExecutionState.FINISHED
     assert not runner.is_alive
@@ -369,7 +371,7 @@ def test_a_runner_that_the_pool_refuses_ends() -> None:
 def test_the_session_of_a_refused_runner_is_ended_by_the_runner_or_the_janitor(
     answers: list[FromRunner], ended: list[str]
 ) -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, KEPT, *answers))
+    runner = run_virtual(_make(CLEAN, FINISHED, KEPT, *answers))
     harness = TaskHarness([runner], takes_back=False)
     assert harness.outcome().state is ExecutionState.FINISHED
     assert isinstance(runner.received[-1], Leave)
@@ -386,10 +388,43 @@ def test_a_runner_that_is_not_reusable_ends() -> None:
 
 
 @pytest.mark.parametrize("said", [REUSABLE, KEPT])
+@pytest.mark.parametrize("first", [RUNNING, StateReport(state=ExecutionState.INITIALIZING)])
+def test_a_process_is_not_reused_because_code_of_the_job_says_so(
+    first: FromRunner, said: FromRunner
+) -> None:
+    """Only the first report is sent before the job's code is loaded."""
+    runner = run_virtual(_make(first, CLEAN, FINISHED, said, RELEASED))
+    harness = TaskHarness([runner])
+    assert harness.outcome().state is ExecutionState.FINISHED
+    assert harness.given_back == []
+    assert not runner.is_alive
+
+
+def test_a_process_that_takes_over_a_stream_is_not_reused() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(CLEAN, FINISHED, REUSABLE))
+    harness = TaskHarness([first, second], streaming=True)
+    assert harness.outcome().state is ExecutionState.FINISHED
+    assert harness.given_back == []
+
+
+def test_a_report_that_is_malformed_fails_the_task_and_ends_its_process_and_work() -> None:
+    runner = run_virtual(_make(RUNNING, Malformed(reason="no message"), FINISHED, KEPT))  # type: ignore[arg-type]
+    harness = TaskHarness([runner])
+    outcome = harness.outcome()
+    assert outcome.state is ExecutionState.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.error == "MalformedReport"
+    assert "no message" in outcome.failure.message
+    assert not runner.is_alive
+    assert harness.ended == ["session"], "the janitor has ended the work"
+
+
+@pytest.mark.parametrize("said", [REUSABLE, KEPT])
 def test_calls_to_a_task_that_has_ended_do_not_reach_its_reused_runner(
     said: FromRunner,
 ) -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, said))
+    runner = run_virtual(_make(CLEAN, FINISHED, said))
 
     async def too_late(running: ConnectTask) -> None:
         await running.outcome()

@@ -1,15 +1,19 @@
 """Which functions of a job leave nothing behind in the process that called them."""
 
-import dis
 import json
 import os
+import pickle
+import sys
 import threading
 from collections.abc import Callable
-from types import FunctionType
+from functools import partial
 from typing import Any
 
 import pyspark.sql.functions as F
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 
@@ -19,22 +23,14 @@ COUNT = 3
 kept: list[object] = []
 
 
-def by_value(function: Callable[..., Any]) -> FunctionType:
-    """The function as a runner unpickles it: only with the global names that it uses."""
-    assert isinstance(function, FunctionType)
-    used = {
-        step.argval
-        for step in dis.get_instructions(function.__code__)
-        if step.opname == "LOAD_GLOBAL"
-    }
-    names = {name: value for name, value in function.__globals__.items() if name in used}
-    made = FunctionType(
-        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__module__ = function.__module__
-    made.__annotations__ = function.__annotations__
-    return made
+def pickled(function: object) -> bytes:
+    """The function by value, as a pipeline's file sends it."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        payload: bytes = cloudpickle.dumps(function)
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    return payload
 
 
 def ten(spark: SparkSession) -> DataFrame:
@@ -62,7 +58,7 @@ def keywords(orders: Any, customers: Any) -> Any:
 def test_a_function_that_is_a_straight_line_of_calls_to_spark_is_accepted(
     function: Callable[..., Any],
 ) -> None:
-    assert only_describes_a_query(by_value(function))
+    assert only_describes_a_query(pickled(function))
 
 
 def imports(spark: Any) -> Any:
@@ -181,18 +177,17 @@ def sets(spark: Any) -> Any:
     ],
 )
 def test_a_function_that_does_anything_else_is_not_accepted(function: Callable[..., Any]) -> None:
-    assert not only_describes_a_query(by_value(function))
+    assert not only_describes_a_query(pickled(function))
 
 
 def test_a_function_of_an_imported_module_is_not_accepted() -> None:
-    assert not only_describes_a_query(ten)
+    assert not only_describes_a_query(cloudpickle.dumps(ten))
 
 
-def test_a_function_with_defaults_or_attributes_is_not_accepted() -> None:
-    unpickled = by_value(ten)
-    assert only_describes_a_query(unpickled)
-    unpickled.cache = {}  # type: ignore[attr-defined]
-    assert not only_describes_a_query(unpickled)
+def test_a_function_with_attributes_is_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert only_describes_a_query(pickled(ten))
+    monkeypatch.setattr(ten, "cache", {}, raising=False)
+    assert not only_describes_a_query(pickled(ten))
 
 
 def test_a_closure_is_not_accepted() -> None:
@@ -201,9 +196,58 @@ def test_a_closure_is_not_accepted() -> None:
     def captures(spark: Any) -> Any:
         return seen
 
-    assert not only_describes_a_query(by_value(captures))
+    assert not only_describes_a_query(pickled(captures))
 
 
-@pytest.mark.parametrize("value", [len, ten.__call__, type("Callable", (), {"__call__": ten})()])
-def test_other_callables_are_not_accepted(value: object) -> None:
-    assert not only_describes_a_query(value)
+@pytest.mark.parametrize("value", [len, print, 3, None, F.col, partial(ten, spark=None)])
+def test_other_values_are_not_accepted(value: object) -> None:
+    assert not only_describes_a_query(pickled(value))
+
+
+class Runs:
+    """Unpickling it runs code, and gives the harmless function that it names."""
+
+    def __reduce__(self) -> Any:
+        return _kept_and_returned, (ten,)
+
+
+def _kept_and_returned(function: object) -> object:
+    kept.append(function)
+    return function
+
+
+class Changes:
+    """Unpickling it changes a function of Spark."""
+
+    def __reduce__(self) -> Any:
+        return F.col, ("id",), (None, {"__doc__": "changed"})
+
+
+def test_a_pickle_that_runs_code_is_not_accepted_and_does_not_run_it() -> None:
+    before = len(kept)
+    for hostile in (Runs(), Changes(), [Runs(), ten], {"a": Runs()}):
+        assert not only_describes_a_query(pickled(hostile))
+    assert len(kept) == before
+
+
+def test_a_pickle_that_runs_code_before_it_gives_a_harmless_function_is_not_accepted() -> None:
+    harmless = pickled(ten)
+    # Protocol 4: push the function `os.getpid`, call it without arguments, drop the answer.
+    call = b"\x8c\x02os\x8c\x06getpid\x93)R0"
+    assert only_describes_a_query(harmless)
+    header = harmless[:2]
+    assert pickle.loads(header + call + b"N.") is None
+    assert not only_describes_a_query(header + call + harmless[2:])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_judged_without_an_error(payload: bytes) -> None:
+    assert not only_describes_a_query(payload)
+
+
+@given(data=st.data())
+def test_a_damaged_pickle_is_judged_without_an_error(data: st.DataObject) -> None:
+    payload = bytearray(pickled(chain))
+    at = data.draw(st.integers(0, len(payload) - 1))
+    payload[at] = data.draw(st.integers(0, 255))
+    only_describes_a_query(bytes(payload))

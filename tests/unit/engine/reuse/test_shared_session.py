@@ -138,6 +138,7 @@ def test_files_that_the_code_adds_go_to_the_dedicated_session() -> None:
 def session_for(isolation: Isolation) -> tuple[SharedSession, Client]:
     client = Client()
     session = SharedSession(client, TEMPLATE)
+    session.judge(TASKS[isolation])
     session.select(TASKS[isolation], lambda: client.send("Config"))
     return session, client
 
@@ -247,9 +248,16 @@ def test_a_session_that_may_remember_a_table_is_not_reused(
 
 
 def test_only_a_task_that_shared_its_session_leaves_the_process_clean() -> None:
-    assert not SharedSession(Client(), TEMPLATE).leaves_process_clean([])
-    assert session_for(Isolation.SHARED)[0].leaves_process_clean([])
-    assert not session_for(Isolation.DEDICATED)[0].leaves_process_clean([])
+    assert not SharedSession(Client(), TEMPLATE).leaves_process_clean
+    assert session_for(Isolation.SHARED)[0].leaves_process_clean
+    assert not session_for(Isolation.DEDICATED)[0].leaves_process_clean
+
+
+def test_a_function_that_is_not_known_to_be_harmless_leaves_the_process_unclean() -> None:
+    session, _ = session_for(Isolation.UNDECIDED)
+    session.before_action(Frame(PLAIN))
+    assert not session.may_have_workers
+    assert not session.leaves_process_clean
 
 
 def test_a_session_with_settings_of_its_task_is_not_reused() -> None:
@@ -264,5 +272,6 @@ def test_a_dedicated_policy_reuses_nothing() -> None:
     policy.select(TASKS[Isolation.SHARED], lambda: applied.append(True))
     assert applied == [True]
     assert policy.may_have_workers
-    assert not policy.leaves_process_clean([])
+    assert not policy.judge(TASKS[Isolation.SHARED])
+    assert not policy.leaves_process_clean
     assert not policy.empty_session(SparkSession(), (), has_settings=False)
