@@ -211,6 +211,8 @@ class JobSubmitted(Camel, frozen=True, kw_only=True):
     job_id: JobId
     repeated: bool
     """True when the same job was accepted before."""
+    continues_from: str | None = None
+    """The checkpoint of an ended job from which it starts, because it writes the same output."""
 
 
 class LogAnswer(Dashed, frozen=True, kw_only=True):

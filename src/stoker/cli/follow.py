@@ -1,7 +1,8 @@
 """Watching a job, or its replacement by another version, until the end.
 
-Ctrl-C while a job is watched is a question to the user: cancel it, keep watching, or leave it
-running. Another Ctrl-C, instead of an answer, cancels the job, and one after that ends the command.
+Ctrl-C while a job is watched is a question to the user: cancel it, stop a streaming job with a
+savepoint, keep watching, or leave it running. Another Ctrl-C, instead of an answer, cancels the
+job, and one after that ends the command.
 """
 
 import sys
@@ -16,7 +17,7 @@ from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation
 from stoker.cli.output import echo_json, say
 from stoker.client.blocking import BlockingClient
-from stoker.core.errors import Conflict
+from stoker.core.errors import Conflict, StokerError
 from stoker.core.ids import JobId
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
@@ -32,6 +33,8 @@ class InterruptChoice(Enum):
     """What the user wants after Ctrl-C."""
 
     CANCEL = auto()
+    STOP = auto()
+    """End the job with a savepoint."""
     WATCH = auto()
     LEAVE = auto()
 
@@ -49,10 +52,13 @@ def leave_without_question() -> InterruptChoice:
     return InterruptChoice.LEAVE
 
 
-def ask_about_interrupt(*, can_leave: bool) -> AskUser:
+def ask_about_interrupt(*, can_leave: bool, can_stop: bool = False) -> AskUser:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return cancel_without_question
-    choices = "[y]es, [n]o, [d]etach and leave it running" if can_leave else "[y]es, [n]o"
+    words = ["[y]es", "[n]o"]
+    words += ["[s]top it with a savepoint"] if can_stop else []
+    words += ["[d]etach and leave it running"] if can_leave else []
+    choices = ", ".join(words)
 
     def ask() -> InterruptChoice:
         try:
@@ -62,6 +68,8 @@ def ask_about_interrupt(*, can_leave: bool) -> AskUser:
         match answer.strip().lower()[:1]:
             case "y":
                 return InterruptChoice.CANCEL
+            case "s" if can_stop:
+                return InterruptChoice.STOP
             case "d" if can_leave:
                 return InterruptChoice.LEAVE
             case _:
@@ -83,7 +91,7 @@ class JobFollower:
         self._display = display
         self._ask = ask
         self.interrupted = False
-        """The user has cancelled the job with Ctrl-C."""
+        """The user has cancelled or stopped the job after Ctrl-C."""
 
     def until_end(self, greeting: str = "") -> JobDetails:
         """Return the job when it has ended. Raises UserLeft when the user leaves it running."""
@@ -118,6 +126,8 @@ class JobFollower:
                 return
             case InterruptChoice.LEAVE:
                 raise UserLeft
+            case InterruptChoice.STOP:
+                self._stop()
             case InterruptChoice.CANCEL:
                 self.interrupted = True
                 self._display.say(f"Cancelling job {self._job_id}.")
@@ -126,6 +136,19 @@ class JobFollower:
                 except Conflict as error:
                     # The job ended while the question was being asked.
                     self._display.say(error.message)
+
+    def _stop(self) -> None:
+        self._display.say(f"Stopping job {self._job_id} at the next batch boundary.")
+        try:
+            path = self._client.stop(self._job_id)
+        except StokerError as error:
+            # The job continues, and so does the watching.
+            self._display.say(f"The job was not stopped: {error.message}")
+            return
+        self.interrupted = True
+        self._display.say(
+            f"Its savepoint is {path}. Continue from there with: stoker run -s {path} FILE"
+        )
 
 
 # Replacements

@@ -55,6 +55,11 @@ def job_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("job", shell_complete=_complete)(command)
 
 
+def optional_job_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Like `job_argument`, for a command that means all jobs without one."""
+    return click.argument("job", required=False, shell_complete=_complete)(command)
+
+
 def _complete(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":

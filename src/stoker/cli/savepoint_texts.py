@@ -2,6 +2,9 @@
 
 from stoker.cli.output import duration_text, moment_text, stdout_table
 from stoker.core.checkpoints import CheckpointEntry, Checkpoints, SavepointSummary
+from stoker.core.graph import JobType
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
 from stoker.savepoints.examination import Examination
 from stoker.savepoints.manifest import SavedQuery, SavepointManifest
 
@@ -13,6 +16,32 @@ def size_text(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     raise AssertionError("unreachable: the last unit has no limit")
+
+
+def continuation_text(path: str) -> str:
+    return (
+        f"The job continues the output of an earlier run, from its last checkpoint {path} "
+        "(--no-continue: it does not, and is refused where Spark would skip batches)."
+    )
+
+
+def left_state_text(details: JobDetails) -> str | None:
+    """What is left of the state of a streaming job that was cancelled or failed."""
+    if details.job_type is not JobType.STREAMING:
+        return None
+    if details.status not in (JobStatus.CANCELED, JobStatus.FAILED):
+        return None
+    retained = details.checkpoints.retained
+    if retained is None:
+        return (
+            "No checkpoint of it is kept: another run begins from the start. "
+            "stoker stop ends a job with a savepoint, from which another run continues."
+        )
+    return (
+        f"Its last checkpoint is kept: {retained.path}\n"
+        "Another run into the same output continues from there; so does any with: "
+        f"stoker run -s {retained.path} FILE"
+    )
 
 
 def savepoints_text(savepoints: list[SavepointSummary]) -> str:

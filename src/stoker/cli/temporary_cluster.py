@@ -15,6 +15,8 @@ from stoker.cli.output import say, show_steps
 from stoker.client.options import ClientOptions
 from stoker.core.graph import EngineKind
 from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_state import home_directory
+from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
 
 
 @contextmanager
@@ -28,6 +30,11 @@ def temporary_cluster(
         f"taskmanager.engines={engine}",
         # There will be only one job: a second spare driver would take its cores.
         "taskmanager.classic.replenish-delay=1 h",
+        # What a stream leaves must outlive this cluster: its next run continues from there.
+        defaults={
+            SAVEPOINT_DIRECTORY: str(home_directory() / "savepoints"),
+            RETAINED_DIRECTORY: str(home_directory() / "checkpoints"),
+        },
     )
     directory = Path(tempfile.mkdtemp(prefix="stoker-run-"))
     local = LocalCluster(directory, tied=True, client=configuration.of(ClientOptions))

@@ -199,6 +199,11 @@ def savepoints(directory: str | None = None) -> RestCall[list[SavepointSummary]]
     )
 
 
+def retained_checkpoints() -> RestCall[list[SavepointSummary]]:
+    """The last checkpoints of ended jobs that are kept, newest first."""
+    return _get("/retained-checkpoints", Savepoints, lambda answer: answer.savepoints)
+
+
 def show_savepoint(path: str) -> "RestCall[SavepointView]":
     """The savepoint's content; InvalidInput if the masters find none there."""
     # Imported on use: every command would wait for it, and few need it.

@@ -196,6 +196,7 @@ class ClientOperations:
     stop = operation_of(stop)
     checkpoint = operation_of(checkpoint)
     savepoints = operation_of(calls.savepoints)
+    retained_checkpoints = operation_of(calls.retained_checkpoints)
     show_savepoint = operation_of(calls.show_savepoint)
     dispose_savepoint = operation_of(dispose_savepoint)
 

@@ -7,6 +7,7 @@ alone, before all others: a file that is not YAML, and an unknown environment va
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from stoker.config.configuration import Configuration
@@ -23,6 +24,7 @@ from stoker.core.faults import did_you_mean
 from stoker.core.secrets import MASK, is_secret
 
 SPARK_PREFIX = "spark."
+PROCESS_DEFAULT = "default of this command"
 
 
 def load(
@@ -33,9 +35,11 @@ def load(
     definitions: Sequence[str] = (),
     folder: Path | None = None,
     home: Path | None = None,
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Configuration:
     """Read all sources. Raises InvalidOption, which names the place of each fault.
 
+    `defaults` are defaults of this process alone, which every source overrides.
     `file` is the argument of --config. Without it the usual file is searched in `folder` and
     `home`, by default the current directory and the user's home.
     """
@@ -43,6 +47,7 @@ def load(
     configuration = configuration_from(
         tree,
         [
+            *(Setting(key=key, raw=raw, place=PROCESS_DEFAULT) for key, raw in defaults.items()),
             *(_settings_in_file(path, tree) if path else []),
             *settings_in_environment(environment, tree),
             *settings_on_command_line(definitions),

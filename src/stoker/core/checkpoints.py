@@ -112,5 +112,7 @@ class SavepointSummary(Value):
     kind: str
     size_bytes: int
     batches: dict[str, int] = {}
+    expires: bool = False
+    """Whether the cluster removes it by itself some day."""
     damage: str | None = None
     """Why the savepoint cannot be used; None if its manifest can be read."""

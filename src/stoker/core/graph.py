@@ -182,6 +182,8 @@ class Restore(Value):
     """Directory or URL that holds its manifest."""
     allow_non_restored_state: bool = False
     """Whether saved state that no query of this job reads may be dropped; else it is an error."""
+    by_cluster: bool = False
+    """Whether the cluster chose it, as the job continues an output; the user named none."""
 
 
 class JobGraph(Value):

@@ -158,7 +158,9 @@ class Retention(StrEnum):
             case Retention.DELETE_ON_CANCELLATION:
                 return status is JobStatus.FAILED
             case Retention.RETAIN_ON_CANCELLATION:
-                return status in (JobStatus.FAILED, JobStatus.CANCELED)
+                # A stream that has finished, such as one that reads what is available now, goes on
+                # when it is started again.
+                return status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
 
 def read_retention(text: str) -> Retention:
@@ -167,6 +169,18 @@ def read_retention(text: str) -> Retention:
         return Retention(text.strip().upper().replace("-", "_"))
     except ValueError:
         raise ValueError(did_you_mean(text, Retention)) from None
+
+
+CONTINUE_OUTPUT = "execution.checkpointing.continue-output"
+
+
+def read_flag(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError("write true or false")
 
 
 JOB_OPTIONS: Mapping[str, Callable[[str], Any]] = {
@@ -180,5 +194,6 @@ JOB_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     PARALLELISM_OVERRIDES: parse_overrides,
     DEFAULT_PARALLELISM: _positive_number,
     RETENTION: read_retention,
+    CONTINUE_OUTPUT: read_flag,
 }
 """How to read each option. The ValueError of a wrong value says what to write instead."""

@@ -54,7 +54,9 @@ from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutor
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, PutOutcome, Stored
 from stoker.rpc.service import Endpoint
 from stoker.savepoints.catalog import dispose, list_savepoints
+from stoker.savepoints.predecessors import continue_output
 from stoker.savepoints.restore import check_savepoint_of
+from stoker.savepoints.retained import list_retained
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +102,9 @@ class Dispatcher(Endpoint):
                 await self.check_artifacts(graph)
                 if graph.restore is not None:
                     await check_savepoint_of(graph, self._services.savepoints.open_storage)
+                else:
+                    services = self._services
+                    graph = await continue_output(graph, services.storage, services.savepoints)
                 outcome = await self._stores.graphs.add(graph, submitted_at=now)
         match outcome:
             case AlreadyAccepted(job_id=job_id):
@@ -111,7 +116,7 @@ class Dispatcher(Endpoint):
             case Stored():
                 log.info("job %s (%s) accepted", graph.job_id, graph.name)
                 self._jobs.start(JobToRun(graph=graph, submitted_at=now))
-                return Submitted(job_id=graph.job_id)
+                return Submitted(job_id=graph.job_id, continues_from=_chosen_origin(graph))
             case _:
                 assert_never(outcome)
 
@@ -278,12 +283,11 @@ class Dispatcher(Endpoint):
 
     async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
         services = self._services.savepoints
-        wanted = directory or services.options.savepoint_directory
-        if wanted is None:
-            raise InvalidInput(
-                "no directory is named; name one, or set execution.checkpointing.savepoint-dir"
-            )
+        wanted = services.options.directory_for(directory)
         return await list_savepoints(wanted, services.open_storage)
+
+    async def retained_checkpoints(self) -> list[SavepointSummary]:
+        return await list_retained(self._services.storage, self._services.savepoints)
 
     async def dispose_savepoint(self, path: str) -> None:
         await dispose(path, self._services.savepoints.open_storage, self._services.storage)
@@ -341,6 +345,11 @@ class Dispatcher(Endpoint):
         return await self._services.rpc.connect(
             leader.address, ResourceManagerGateway, token=leader.token
         )
+
+
+def _chosen_origin(graph: JobGraph) -> str | None:
+    restore = graph.restore
+    return restore.path if restore is not None and restore.by_cluster else None
 
 
 def _details_from(result: JobResult) -> JobDetails:

@@ -24,6 +24,8 @@ class Submitted(Value):
     job_id: JobId
     repeated: bool = False
     """The same job was accepted before, and this answer repeats the earlier one."""
+    continues_from: str | None = None
+    """The checkpoint of an ended job from which it starts, because it writes the same output."""
 
 
 class ClusterOverview(Value):
@@ -151,6 +153,10 @@ class DispatcherGateway(Protocol):
 
     async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
         """The savepoints in a directory, by default the configured one; newest first."""
+        ...
+
+    async def retained_checkpoints(self) -> list[SavepointSummary]:
+        """The retained checkpoints of ended jobs, newest first."""
         ...
 
     async def dispose_savepoint(self, path: str) -> None:

@@ -20,12 +20,13 @@ from stoker.aio.clock import system_wall_clock
 from stoker.core.errors import InvalidInput, SavepointFailed
 from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink
 from stoker.core.ids import Ids
+from stoker.core.spark_paths import local_path
 from stoker.engine.java import bundled_java_home, find_java
-from stoker.engine.region.locations import local_path
 from stoker.osproc.parent_death import die_with_parent_command
 from stoker.savepoints.copying import for_all
 from stoker.savepoints.locations import SavepointLocation, locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import SavedFile, SavedQuery, SavepointManifest
+from stoker.savepoints.outputs import LOG, last_batch
 from stoker.savepoints.restore import copy_saved_file, restore, saved_graph
 from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
 from stoker.storage.contract import Storage
@@ -134,11 +135,10 @@ def _last_batch_in_sink(write: FormatWrite, batch: int | None) -> float:
     target = local_path(write.path) if write.path is not None else None
     if target is None:
         return float("inf")
-    if not (target / "_spark_metadata").is_dir():
+    if not (target / LOG).is_dir():
         # Before its first commit a query has no log. Later a missing log has been lost.
         return -1 if batch is None else float("inf")
-    names = [path.name.removesuffix(".compact") for path in (target / "_spark_metadata").glob("*")]
-    return max((int(name) for name in names if name.isdecimal()), default=-1)
+    return last_batch(path.name for path in (target / LOG).glob("*"))
 
 
 def _forget_plan(query: SavedQuery, checkpoint: Path) -> None:

@@ -1,5 +1,6 @@
 """List the savepoints of a directory, and dispose of one."""
 
+from collections.abc import Iterable
 from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
@@ -17,19 +18,28 @@ async def list_savepoints(directory: str, open_storage: OpenStorage) -> list[Sav
     The summary of one that cannot be read carries the reason.
     """
     storage = open_storage(directory)
-    names = [
-        path.removesuffix(f"/{MANIFEST}")
-        for path in await storage.list("")
-        if path.count("/") == 1 and path.endswith(f"/{MANIFEST}")
+    found = [
+        await summary_of(
+            SavepointLocation(parent=storage, name=name, url=f"{directory.rstrip('/')}/{name}")
+        )
+        for name in names_with_manifest(await storage.list(""))
     ]
-    found = [await _summary(storage, directory, name) for name in names]
     return sorted(found, key=lambda each: (-each.created_at, each.path))
 
 
-async def _summary(storage: Storage, directory: str, name: str) -> SavepointSummary:
-    url = f"{directory.rstrip('/')}/{name}"
+def names_with_manifest(paths: Iterable[str]) -> list[str]:
+    """Names of the folders that hold a manifest, of all files in a directory."""
+    return [
+        path.removesuffix(f"/{MANIFEST}")
+        for path in paths
+        if path.count("/") == 1 and path.endswith(f"/{MANIFEST}")
+    ]
+
+
+async def summary_of(location: SavepointLocation) -> SavepointSummary:
+    url = location.url
     try:
-        manifest = await read_manifest(SavepointLocation(parent=storage, name=name, url=url))
+        manifest = await read_manifest(location)
     except StokerError as error:
         return SavepointSummary(
             path=url,
@@ -53,6 +63,10 @@ async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage
             "of a job are deleted when the job has ended"
         )
     await read_manifest(location)
+    await remove(location)
+
+
+async def remove(location: SavepointLocation) -> None:
     # The manifest first, so that a half-deleted savepoint is never taken for a complete one.
     failpoint("dispose.before-manifest")
     await location.parent.delete(location.inside(MANIFEST))

@@ -64,6 +64,8 @@ class SavepointManifest(Value):
     spark_version: str = ""
     stopped: bool = False
     """Whether all queries had stopped at a batch boundary: a planned batch then had no effect."""
+    expires: bool = False
+    """Whether the cluster made it unasked, and removes it when it is one of too many or too old."""
 
     @property
     def size(self) -> int:
@@ -88,6 +90,7 @@ class SavepointManifest(Value):
             kind=self.kind,
             size_bytes=self.size,
             batches=self.batches,
+            expires=self.expires,
         )
 
 

@@ -3,20 +3,30 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from stoker.core.job_options import RETENTION, Retention, read_retention
+from stoker.core.errors import InvalidInput
+from stoker.core.job_options import (
+    CONTINUE_OUTPUT,
+    RETENTION,
+    Retention,
+    read_flag,
+    read_retention,
+)
 from stoker.core.options import option
+
+SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+RETAINED_DIRECTORY = "execution.checkpointing.dir"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointOptions:
     savepoint_directory: str | None = option(
-        "execution.checkpointing.savepoint-dir",
+        SAVEPOINT_DIRECTORY,
         "Directory for savepoints that are requested without one: an absolute path or a URL that "
-        "every master reaches.",
+        "every master reaches. A local cluster sets it to savepoints in its own directory.",
         None,
     )
     retained_directory: str | None = option(
-        "execution.checkpointing.dir",
+        RETAINED_DIRECTORY,
         "Directory of retained checkpoints of ended jobs; unset means the folder retained in the "
         "storage directory.",
         None,
@@ -24,9 +34,27 @@ class SavepointOptions:
     retention: Retention = option(
         RETENTION,
         "Whether the last checkpoint of a streaming job outlives it: never, when the job failed "
-        "(DELETE_ON_CANCELLATION), or also when it was cancelled (RETAIN_ON_CANCELLATION). A job "
-        "can set it for itself in its configuration.",
-        Retention.NO_EXTERNALIZED_CHECKPOINTS,
+        "(DELETE_ON_CANCELLATION), or also when it was cancelled or has finished "
+        "(RETAIN_ON_CANCELLATION). A job can set it for itself in its configuration.",
+        Retention.RETAIN_ON_CANCELLATION,
+    )
+    retained_max_count: int = option(
+        "execution.checkpointing.retained.max-count",
+        "How many retained checkpoints of jobs with the same name are kept, the newest. Clusters "
+        "that share a directory count together.",
+        5,
+    )
+    retained_max_age: timedelta = option(
+        "execution.checkpointing.retained.max-age",
+        "How long a retained checkpoint is kept.",
+        timedelta(days=90),
+    )
+    continue_output: bool = option(
+        CONTINUE_OUTPUT,
+        "Whether a streaming job that writes into the output of an ended job of the same name "
+        "continues from that job's last checkpoint. Otherwise Spark would skip batches, and the "
+        "job is refused (SinkIsAhead). A job can set it for itself in its configuration.",
+        True,
     )
     history: int = option(
         "web.checkpoints.history", "Number of checkpoints in the history of each job.", 10
@@ -43,6 +71,17 @@ class SavepointOptions:
         timedelta(minutes=10),
     )
 
+    def directory_for(self, requested: str | None) -> str:
+        """The directory of a savepoint, or of a list of savepoints; InvalidInput without any."""
+        directory = requested or self.savepoint_directory
+        if directory is None:
+            raise InvalidInput(
+                "no directory is named for savepoints; name one (--savepoint-path DIR of stoker "
+                "stop, upgrade and rescale; stoker savepoint trigger JOB DIR; stoker savepoint "
+                f"list DIR), or set {SAVEPOINT_DIRECTORY} for the cluster"
+            )
+        return directory
+
     def retention_of(self, configuration: dict[str, str]) -> Retention:
         """What applies to a job with this configuration."""
         try:
@@ -50,3 +89,8 @@ class SavepointOptions:
         except (KeyError, ValueError):
             # A wrong value is refused at submission; at the end of a job it must do no harm.
             return self.retention
+
+    def continues_output(self, configuration: dict[str, str]) -> bool:
+        """What applies to a job with this configuration."""
+        text = configuration.get(CONTINUE_OUTPUT)
+        return self.continue_output if text is None else read_flag(text)

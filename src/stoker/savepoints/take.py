@@ -77,6 +77,7 @@ class SavepointHeader:
     stoker_version: str = ""
     spark_version: str = ""
     stopped: bool = False
+    expires: bool = False
 
 
 class SavepointWriter:
@@ -162,6 +163,7 @@ class SavepointWriter:
             stoker_version=header.stoker_version,
             spark_version=header.spark_version,
             stopped=header.stopped,
+            expires=header.expires,
         )
         failpoint("savepoint.before-manifest")
         await location.parent.write(location.inside(MANIFEST), encode_manifest(manifest))

@@ -1,12 +1,19 @@
 """Ctrl-C while a command watches a job: the command asks once what to do."""
 
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from stoker.cli.display import PlainDisplay
-from stoker.cli.follow import InterruptChoice, JobFollower, UserLeft, cancel_without_question
-from stoker.core.errors import JobAlreadyEnded
+from stoker.cli.follow import (
+    InterruptChoice,
+    JobFollower,
+    UserLeft,
+    ask_about_interrupt,
+    cancel_without_question,
+)
+from stoker.core.errors import JobAlreadyEnded, SavepointFailed
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
@@ -23,7 +30,14 @@ class ScriptedClient:
     def __init__(self, *answers: JobDetails | type[BaseException]) -> None:
         self._answers = list(answers)
         self.cancelled: list[JobId] = []
+        self.stopped: list[JobId] = []
         self.refusal: Exception | None = None
+
+    def stop(self, job_id: JobId) -> str:
+        self.stopped.append(job_id)
+        if self.refusal:
+            raise self.refusal
+        return "/saved/savepoint-1"
 
     def job(self, _job_id: JobId) -> JobDetails:
         answer = self._answers.pop(0)
@@ -87,6 +101,57 @@ def test_a_job_can_be_left_running() -> None:
     with pytest.raises(UserLeft):
         following(client, lambda: InterruptChoice.LEAVE).until_end()
     assert client.cancelled == []
+
+
+def test_a_job_can_be_stopped_with_a_savepoint() -> None:
+    client = ScriptedClient(KeyboardInterrupt, FINISHED)
+    said: list[str] = []
+    watching = JobFollower(
+        client,  # type: ignore[arg-type]
+        RUNNING,
+        PlainDisplay(said.append),
+        lambda: InterruptChoice.STOP,
+    )
+    assert watching.until_end() is FINISHED
+    assert client.stopped == [RUNNING]
+    assert client.cancelled == []
+    assert watching.interrupted
+    assert any("stoker run -s /saved/savepoint-1 FILE" in text for text in said)
+
+
+def test_a_job_whose_stop_fails_is_watched_further() -> None:
+    client = ScriptedClient(KeyboardInterrupt, STILL_RUNNING, FINISHED)
+    client.refusal = SavepointFailed("no batch boundary in time")
+    watching = following(client, lambda: InterruptChoice.STOP)
+    assert watching.until_end() is FINISHED
+    assert not watching.interrupted
+
+
+@pytest.mark.parametrize(
+    ("answer", "can_stop", "choice"),
+    [
+        ("s", True, InterruptChoice.STOP),
+        ("S", True, InterruptChoice.STOP),
+        ("s", False, InterruptChoice.WATCH),
+        ("y", True, InterruptChoice.CANCEL),
+        ("d", True, InterruptChoice.LEAVE),
+        ("", True, InterruptChoice.WATCH),
+    ],
+)
+def test_the_question_offers_a_savepoint_for_streams_alone(
+    monkeypatch: pytest.MonkeyPatch, answer: str, can_stop: bool, choice: InterruptChoice
+) -> None:
+    asked: list[str] = []
+
+    def reply(text: str) -> str:
+        asked.append(text)
+        return answer
+
+    monkeypatch.setattr("builtins.input", reply)
+    for stream in (sys.stdin, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert ask_about_interrupt(can_leave=True, can_stop=can_stop)() is choice
+    assert ("[s]top it with a savepoint" in asked[0]) is can_stop
 
 
 def test_a_job_that_ended_during_the_question_shows_its_true_end() -> None:

@@ -105,6 +105,13 @@ def test_the_command_line_wins_over_the_environment_and_both_over_the_file(loade
     assert house.origin("house.paint") == f"{loaded.path}:2"
 
 
+def test_a_default_of_one_process_gives_way_to_every_source(loaded: Loader) -> None:
+    defaults = {"house.doors": "7", "house.paint": "blue"}
+    house = loaded("house.doors: 3\n", defaults=defaults)
+    assert house.of(House) == House(doors=3, paint=Paint.BLUE)
+    assert house.origin("house.paint") == "default of this command"
+
+
 def test_keys_may_be_nested_dotted_or_both(loaded: Loader) -> None:
     text = """
 house:

@@ -8,6 +8,7 @@ from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import absolute_location, echo_json, say
+from stoker.cli.savepoint_texts import left_state_text
 
 
 @click.command()
@@ -34,7 +35,9 @@ from stoker.cli.output import absolute_location, echo_json, say
 def cancel(invocation: Invocation, job: str, directory: str | None, wait: bool) -> int:
     """Cancel a job and wait until it has ended.
 
-    An accepted request is carried out, even if masters die meanwhile.
+    An accepted request is carried out, even if masters die meanwhile. The last checkpoint of a
+    streaming job is kept, unless the cluster or the job is configured otherwise. stoker stop ends a
+    streaming job with a savepoint instead: a copy that stays until you remove it.
 
     Example: stoker cancel nightly-load
     """
@@ -49,9 +52,13 @@ def cancel(invocation: Invocation, job: str, directory: str | None, wait: bool) 
             if not invocation.json:
                 say(f"Cancelling job {job_id}. The request is recorded; Ctrl-C does not undo it.")
             client.wait(job_id)
-        state = client.status(job_id)
+        details = client.job(job_id)
     if invocation.json:
-        echo_json({"job_id": job_id, "status": state})
-    else:
-        click.echo(f"Job {job_id} is {state.value}.")
+        retained = details.checkpoints.retained
+        path = None if retained is None else retained.path
+        echo_json({"job_id": job_id, "status": details.status, "retained_checkpoint": path})
+        return OK
+    click.echo(f"Job {job_id} is {details.status.value}.")
+    if (left := left_state_text(details)) is not None:
+        say(left)
     return OK

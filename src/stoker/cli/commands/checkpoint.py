@@ -7,11 +7,12 @@ import click
 from stoker.cli.click_groups import JobGroup
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.job_argument import find_job, job_argument, optional_job_argument
 from stoker.cli.options.flink import flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import absolute_location, echo_json, say
-from stoker.cli.savepoint_texts import checkpoints_text, examination_text
+from stoker.cli.savepoint_texts import checkpoints_text, examination_text, savepoints_text
+from stoker.client.blocking import BlockingClient
 from stoker.savepoints.examination import Examination, cut_back, examine
 from stoker.storage.open import open_place
 
@@ -49,19 +50,51 @@ def trigger(invocation: Invocation, job: str, full: bool) -> int:
 
 
 @checkpoint.command("list")
-@job_argument
+@optional_job_argument
 @shared_options
-def list_checkpoints(invocation: Invocation, job: str) -> int:
+def list_checkpoints(invocation: Invocation, job: str | None) -> int:
     """List the latest checkpoints and savepoints of a job with their figures, newest first.
+
+    Without JOB, list the checkpoints that are kept of ended jobs. A job that writes into the output
+    of such a job continues from its checkpoint; stoker run -s PATH FILE starts from any of them.
 
     Example: stoker checkpoint list clicks --json
     """
     with connect(invocation) as client:
+        if job is None:
+            return _list_retained(invocation, client)
         details = client.job(find_job(client, job))
     if invocation.json:
         echo_json(details.checkpoints)
     else:
         click.echo(checkpoints_text(details.checkpoints))
+    return OK
+
+
+def _list_retained(invocation: Invocation, client: BlockingClient) -> int:
+    found = client.retained_checkpoints()
+    if invocation.json:
+        echo_json(found)
+    else:
+        click.echo(savepoints_text(found) if found else "No checkpoint of an ended job is kept.")
+    return OK
+
+
+@checkpoint.command()
+@click.argument("path")
+@shared_options
+def dispose(invocation: Invocation, path: str) -> int:
+    """Remove a checkpoint that is kept of an ended job.
+
+    Example: stoker checkpoint dispose /retained/checkpoint-4f1c2a9d0e
+    """
+    wanted = absolute_location(path) or path
+    with connect(invocation) as client:
+        client.dispose_savepoint(wanted)
+    if invocation.json:
+        echo_json({"disposed": wanted})
+    else:
+        click.echo(f"Removed {wanted}.")
     return OK
 
 

@@ -12,14 +12,15 @@ from stoker.cli.output import echo_json, say, show_steps, stdout_table
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
-from stoker.core.errors import Conflict, StokerError
-from stoker.processes.local.cluster import LocalCluster, probe_options
+from stoker.core.errors import Conflict, InvalidInput, StokerError
+from stoker.processes.local.cluster import SAVEPOINTS, LocalCluster, probe_options
 from stoker.processes.local.cluster_state import (
     ClusterState,
     default_directory,
     read_state,
     url_of,
 )
+from stoker.savepoints.options import SAVEPOINT_DIRECTORY
 
 
 def _directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +87,9 @@ def up(
     """
     more = [f"taskmanager.numberOfTaskSlots={slots}"] if slots else []
     more += [f"rest.bind-port={rest_port}"] if rest_port else []
-    configuration = invocation.configuration(*more)
+    configuration = invocation.configuration(
+        *more, defaults={SAVEPOINT_DIRECTORY: str(directory.absolute() / SAVEPOINTS)}
+    )
     local = LocalCluster(directory, client=configuration.of(ClientOptions))
     state = local.state
     if state is not None and state.alive:
@@ -204,16 +207,25 @@ def _echo_status(directory: Path, state: ClusterState) -> None:
 
 
 @cluster.command()
-@click.option("--purge", is_flag=True, help="Remove its files as well: jobs, results, logs.")
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Remove its files as well: jobs, results, checkpoints, logs; not its savepoints.",
+)
+@click.option(
+    "--with-savepoints", is_flag=True, help="With --purge: remove the savepoints in it, too."
+)
 @_directory_option
 @shared_options
-def down(invocation: Invocation, directory: Path, purge: bool) -> int:
+def down(invocation: Invocation, directory: Path, purge: bool, with_savepoints: bool) -> int:
     """Stop the local cluster; its jobs are kept and continue at the next start.
 
     To cancel the jobs and end the cluster for good, use: stoker shutdown
 
     Example: stoker cluster down --purge
     """
+    if with_savepoints and not purge:
+        raise InvalidInput("--with-savepoints removes files, so it needs --purge; give both")
     local = LocalCluster(directory)
     if local.state is None:
         say(f"No local cluster runs in {directory}.")
@@ -222,8 +234,15 @@ def down(invocation: Invocation, directory: Path, purge: bool) -> int:
             local.stop(tell)
         say("The local cluster has stopped.")
     if purge:
-        local.purge()
-        say(f"Removed {directory}.")
+        kept = local.purge(savepoints=with_savepoints)
+        say(f"Removed {directory}." if kept is None else _kept_text(directory, kept))
     if invocation.json:
         _echo_status(directory, ClusterState())
     return OK
+
+
+def _kept_text(directory: Path, kept: Path) -> str:
+    return (
+        f"Removed the files in {directory}, but not the savepoints in {kept}. "
+        "To remove them, too: stoker cluster down --purge --with-savepoints"
+    )

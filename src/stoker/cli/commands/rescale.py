@@ -5,6 +5,7 @@ import click
 from stoker.cli.connection import connect_patiently, find_masters
 from stoker.cli.follow import follow_replacement
 from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.options.flink import AliasedOption
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import absolute_location
 from stoker.client.calls import ReplacementSettings
@@ -15,7 +16,13 @@ from stoker.core.errors import Unavailable
 @job_argument
 @click.argument("partitions", type=click.IntRange(min=1))
 @click.option(
-    "--savepoint-path", "directory", metavar="DIR", help="Directory or URL for the savepoints."
+    "--savepoint-path",
+    "directory",
+    cls=AliasedOption,
+    aliases=("--savepointPath",),
+    metavar="DIR",
+    help="Directory or URL for the savepoints. Else that of "
+    "execution.checkpointing.savepoint-dir, which a local cluster sets.",
 )
 @click.option(
     "--window",

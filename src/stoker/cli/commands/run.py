@@ -17,12 +17,13 @@ from stoker.cli.follow import JobFollower, UserLeft, ask_about_interrupt
 from stoker.cli.options.attachment import attach_to_client, heartbeats_for
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.options.job import JobFile, from_savepoint, job_file_options, restore_options
+from stoker.cli.options.job import JobFile, StartingPoint, job_file_options, restore_options
 from stoker.cli.output import echo_json, say
+from stoker.cli.savepoint_texts import continuation_text, left_state_text
 from stoker.cli.temporary_cluster import temporary_cluster
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, Unavailable
-from stoker.core.graph import JobGraph, Restore, engine_of
+from stoker.core.graph import JobGraph, JobType, engine_of
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.pipeline.building import LoadedJob
@@ -46,7 +47,7 @@ from stoker.pipeline.building import LoadedJob
 def run(
     invocation: Invocation,
     job_file: JobFile,
-    restore: Restore | None,
+    start: StartingPoint,
     detached: bool,
     attached: bool,
 ) -> int:
@@ -62,7 +63,7 @@ def run(
     Example: stoker run jobs/orders.py --param day=2026-11-01 --conf spark.sql.shuffle.partitions=8
     """
     job_file = job_file.with_spark_settings(invocation.definitions)
-    loaded = from_savepoint(job_file.load(), restore)
+    loaded = start.of(job_file.load())
     if detached and attached:
         raise InvalidInput(
             "a job is either --detached or cancelled with this command (-sae); give one of the two"
@@ -80,7 +81,10 @@ def run(
             masters = stack.enter_context(temporary_cluster(invocation, engine_of(loaded.graph)))
         client = connect_patiently(masters, invocation)
         try:
-            job_id = client.submit(loaded.graph, loaded.files_by_hash).job_id
+            submitted = client.submit(loaded.graph, loaded.files_by_hash)
+            job_id = submitted.job_id
+            if submitted.continues_from is not None:
+                say(continuation_text(submitted.continues_from))
             if detached:
                 return _report_accepted(invocation, loaded, job_id)
             _report_engine(loaded.graph)
@@ -121,7 +125,8 @@ def _watch(
         display = ProgramDisplay(display, client, job_id)
     with closing(display), heartbeats_for(graph, client, invocation):
         can_leave = not temporary and graph.client_timeout_seconds is None
-        ask = ask_about_interrupt(can_leave=can_leave)
+        can_stop = graph.job_type is JobType.STREAMING
+        ask = ask_about_interrupt(can_leave=can_leave, can_stop=can_stop)
         follower = JobFollower(client, job_id, display, ask)
         try:
             details = follower.until_end(f"Job {job_id} is accepted.")
@@ -139,4 +144,6 @@ def _report_end(
     else:
         # The output of a program is the result of the command: this line goes to stderr.
         click.echo(job_end_text(details), err=program)
+        if (left := left_state_text(details)) is not None:
+            say(left)
     return INTERRUPTED if interrupted else exit_code_of(details)

@@ -52,7 +52,8 @@ def trigger(
     """Take a savepoint of a job while it keeps running.
 
     DIRECTORY is a path or URL that the masters can reach; without it the option
-    execution.checkpointing.savepoint-dir names the directory.
+    execution.checkpointing.savepoint-dir names the directory. A local cluster sets it to
+    savepoints in its own directory.
 
     Example: stoker savepoint trigger clicks /savepoints
     """

@@ -25,7 +25,8 @@ from stoker.cli.output import absolute_location, echo_json, echo_trigger, say
     cls=AliasedOption,
     aliases=("--savepointPath",),
     metavar="DIR",
-    help="Directory or URL for the savepoint; without it execution.checkpointing.savepoint-dir.",
+    help="Directory or URL for the savepoint. Else that of execution.checkpointing.savepoint-dir, "
+    "which a local cluster sets.",
 )
 @click.option(
     "--limit",

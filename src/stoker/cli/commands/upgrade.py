@@ -21,7 +21,8 @@ from stoker.core.errors import Unavailable
     cls=AliasedOption,
     aliases=("--savepointPath",),
     metavar="DIR",
-    help="Directory or URL for the savepoint.",
+    help="Directory or URL for the savepoint. Else that of execution.checkpointing.savepoint-dir, "
+    "which a local cluster sets.",
 )
 @click.option(
     "--window",

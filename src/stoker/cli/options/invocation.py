@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +31,13 @@ class Invocation:
             json=later.json or self.json,
         )
 
-    def configuration(self, *more: str) -> "Configuration":
-        """Read the configuration from all sources; `more` are definitions that win over them."""
+    def configuration(
+        self, *more: str, defaults: Mapping[str, str] | None = None
+    ) -> "Configuration":
+        """Read the configuration from all sources.
+
+        `more` are definitions that win over them; `defaults` give way to them.
+        """
         # Imported late: most commands need no configuration, and should start fast.
         from stoker.config.load import load  # noqa: PLC0415
         from stoker.config.options import ALL  # noqa: PLC0415
@@ -43,6 +48,7 @@ class Invocation:
             environment=os.environ,
             file=self.config,
             definitions=(*self.definitions, *more),
+            defaults=defaults or {},
         )
 
 

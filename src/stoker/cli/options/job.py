@@ -17,7 +17,7 @@ from stoker.cli.output import absolute_location
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind, Restore
 from stoker.core.ids import JobId, is_hex_id
-from stoker.core.job_options import LARGEST_PARALLELISM, SHUFFLE_PARTITIONS
+from stoker.core.job_options import CONTINUE_OUTPUT, LARGEST_PARALLELISM, SHUFFLE_PARTITIONS
 from stoker.core.options import read_pair
 from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.demands import DemandOverrides
@@ -39,7 +39,7 @@ def allow_non_restored_state_option(reader: str) -> Decorator:
 
 
 def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options about the savepoint that a job starts from, as `restore`."""
+    """Add the options about the state that a job starts from, as `start`."""
 
     @click.option(
         "-s",
@@ -49,6 +49,11 @@ def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
         aliases=("--fromSavepoint",),
         metavar="PATH",
         help="Start from this savepoint or retained checkpoint.",
+    )
+    @click.option(
+        "--no-continue",
+        is_flag=True,
+        help="Do not continue the output of an earlier run from its last checkpoint.",
     )
     @allow_non_restored_state_option("the job")
     @click.option(
@@ -63,10 +68,13 @@ def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="MODE",
     )
     @functools.wraps(command)
-    def with_restore(*args: Any, savepoint: str | None, allow: bool, **kwargs: Any) -> Any:
+    def with_restore(
+        *args: Any, savepoint: str | None, allow: bool, no_continue: bool, **kwargs: Any
+    ) -> Any:
         path = absolute_location(savepoint)
         restore = None if path is None else Restore(path=path, allow_non_restored_state=allow)
-        return command(*args, restore=restore, **kwargs)
+        start = StartingPoint(restore=restore, continues_output=not no_continue)
+        return command(*args, start=start, **kwargs)
 
     return with_restore
 
@@ -79,10 +87,21 @@ def _no_claim(_ctx: click.Context, _option: click.Parameter, mode: str | None) -
         )
 
 
-def from_savepoint(loaded: LoadedJob, restore: Restore | None) -> LoadedJob:
-    if restore is None:
-        return loaded
-    return replace(loaded, graph=msgspec.structs.replace(loaded.graph, restore=restore))
+@dataclass(frozen=True, kw_only=True)
+class StartingPoint:
+    """The state that a job starts from."""
+
+    restore: Restore | None = None
+    continues_output: bool = True
+
+    def of(self, loaded: LoadedJob) -> LoadedJob:
+        graph = loaded.graph
+        if self.restore is not None:
+            graph = msgspec.structs.replace(graph, restore=self.restore)
+        if not self.continues_output:
+            configuration = {**graph.configuration, CONTINUE_OUTPUT: "false"}
+            graph = msgspec.structs.replace(graph, configuration=configuration)
+        return replace(loaded, graph=graph)
 
 
 def demand_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -91,7 +91,7 @@ class Replacements:
                     f"job {request.job_id} is already being replaced, under trigger id "
                     f"{plan.trigger_id}"
                 )
-        self._directory(request)
+        self._services.savepoints.options.directory_for(request.directory)
 
     async def _check_new_version(self, graph: JobGraph, dispatcher: DispatcherActions) -> None:
         validate(graph, max_bytes=self._services.options.max_graph_size)
@@ -113,7 +113,7 @@ class Replacements:
             digest=_digest(request),
             new_id=self._services.ids.job() if graph is None else graph.job_id,
             back_id=self._services.ids.job(),
-            directory=self._directory(request),
+            directory=self._services.savepoints.options.directory_for(request.directory),
             order=order,
             began=now,
             changed=now,
@@ -151,15 +151,6 @@ class Replacements:
 
     def _plans(self) -> list[Replacement]:
         return [driver.plan.value for driver in self._drivers.values()]
-
-    def _directory(self, request: ReplacementRequest) -> str:
-        directory = request.directory or self._services.savepoints.options.savepoint_directory
-        if directory is None:
-            raise InvalidInput(
-                "no directory is named for the savepoint; name one, or set "
-                "execution.checkpointing.savepoint-dir for the cluster"
-            )
-        return directory
 
     async def _forget_old(self) -> None:
         over = sorted((plan for plan in self._plans() if plan.phase.over), key=_last_change)

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from stoker.engine.region.locations import local_path
+from stoker.core.spark_paths import local_path
 
 
 class OutputFiles(Protocol):

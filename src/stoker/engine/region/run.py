@@ -55,6 +55,7 @@ from stoker.engine.streams.sink_position import (
     check_remote_position,
     check_sink_position,
     explain_no_file_system,
+    note_writer,
 )
 from stoker.engine.streams.watch import find_stream
 
@@ -299,6 +300,7 @@ class RegionExecution:
             if sink.mode is not None:
                 writer = writer.outputMode(sink.mode)
             writer = _with_trigger(writer, sink.trigger)
+            note_writer(sink, self._task.graph.job_id)
             query = self._start(sink, writer, compiler)
         self._report_running()
         self._follow(query, start=lambda: self._start(sink, writer, compiler))

@@ -10,14 +10,14 @@ mismatches are dangerous:
   batch by default, or when someone reads the output. The missing batches are added as empty ones.
 
 In a store that only Spark can reach nothing can be added, so a missing log is refused too.
+
+A query whose checkpoint fits notes its job in the log (`stoker.savepoints.outputs`): a later job
+without a checkpoint continues from that of the noted one.
 """
 
 import contextlib
-import os
 import re
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,24 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import FormatWrite, Sink
+from stoker.core.ids import JobId
+from stoker.core.spark_paths import local_path
 from stoker.engine.failures import CannotRun
-from stoker.engine.region.locations import SparkDirectory, local_path
+from stoker.engine.region.locations import SparkDirectory
 from stoker.osproc.atomic_file import write_atomically
+from stoker.savepoints.outputs import (
+    COMPACT,
+    FILE_FORMATS,
+    LOG,
+    WRITER,
+    decode_writer,
+    encode_writer,
+    last_batch,
+    output_of,
+)
 
-LOG = "_spark_metadata"
 _EMPTY = b"v1"
 """Content of the log entry of a batch that wrote no file."""
-_COMPACT = ".compact"
 _INTERVAL = 10
 """Batches per compaction: Spark's default. Spark keeps any other interval that fits the log."""
 
@@ -43,26 +53,18 @@ def last_batch_in(folder: Path) -> int:
     return last_batch(path.name for path in folder.glob("[0-9]*"))
 
 
-def last_batch(names: Iterable[str]) -> int:
-    """The highest batch number among the file names of a log; -1 if there is none."""
-    numbers = [name.removesuffix(_COMPACT) for name in names]
-    return max((int(number) for number in numbers if number.isdecimal()), default=-1)
-
-
 def create_empty_log(target: Path, committed: int) -> None:
-    """Create a log, atomically, in which all batches up to `committed` wrote nothing."""
-    target.mkdir(parents=True, exist_ok=True)
+    """Create a log in which all batches up to `committed` wrote nothing.
+
+    One that was not completed is a log that lacks batches, and is extended later.
+    """
+    log = target / LOG
+    log.mkdir(parents=True, exist_ok=True)
     compacted = (committed + 1) // _INTERVAL * _INTERVAL - 1
-    unfinished = Path(tempfile.mkdtemp(prefix=".stoker-log-", dir=target))
-    try:
-        if compacted >= 0:
-            (unfinished / f"{compacted}{_COMPACT}").write_bytes(_EMPTY)
-        for number in range(compacted + 1, committed + 1):
-            (unfinished / str(number)).write_bytes(_EMPTY)
-        unfinished.chmod(0o755)
-        os.replace(unfinished, target / LOG)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    if compacted >= 0:
+        _write_batch(log / f"{compacted}{COMPACT}", _EMPTY)
+    for number in range(compacted + 1, committed + 1):
+        _write_batch(log / str(number), _EMPTY)
 
 
 def extend_log(log: Path, committed: int) -> None:
@@ -73,14 +75,14 @@ def extend_log(log: Path, committed: int) -> None:
     interval = _interval_of(log)
     for number in range(last_batch_in(log) + 1, committed + 1):
         if (number + 1) % interval == 0:
-            _write_batch(log / f"{number}{_COMPACT}", b"\n".join([_EMPTY, *_entries(log)]))
+            _write_batch(log / f"{number}{COMPACT}", b"\n".join([_EMPTY, *_entries(log)]))
         else:
             _write_batch(log / str(number), _EMPTY)
 
 
 def _interval_of(log: Path) -> int:
     """The interval as Spark derives it: from the last compacted files, else the default."""
-    names = [path.name.removesuffix(_COMPACT) for path in log.glob(f"[0-9]*{_COMPACT}")]
+    names = [path.name.removesuffix(COMPACT) for path in log.glob(f"[0-9]*{COMPACT}")]
     ends = sorted(int(name) for name in names if name.isdecimal())
     if len(ends) > 1:
         return ends[-1] - ends[-2]
@@ -93,18 +95,14 @@ def _interval_of(log: Path) -> int:
 
 def _entries(log: Path) -> list[bytes]:
     """The entries of all batches: from the last compacted file and those after it."""
-    compacted = last_batch(path.name for path in log.glob(f"[0-9]*{_COMPACT}"))
-    paths = [log / f"{compacted}{_COMPACT}"] if compacted >= 0 else []
+    compacted = last_batch(path.name for path in log.glob(f"[0-9]*{COMPACT}"))
+    paths = [log / f"{compacted}{COMPACT}"] if compacted >= 0 else []
     paths += [log / str(number) for number in range(compacted + 1, last_batch_in(log) + 1)]
     return [line for path in paths for line in path.read_bytes().splitlines()[1:]]
 
 
 def _write_batch(path: Path, content: bytes) -> None:
     write_atomically(path, content, before_rename=lambda: failpoint("sink-log.before-a-batch"))
-
-
-FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
-"""Formats whose sinks keep such a log."""
 
 
 def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
@@ -129,17 +127,41 @@ def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
     # One more batch may be there: planned and written, but not committed. Without its plan Spark
     # would plan it again, perhaps with more rows, and would take these for written.
     if written > max(committed, last_batch_in(checkpoint.local / "offsets")):
-        raise _sink_is_ahead(sink.name, sink.write.path, f"up to {written}", committed)
+        writer = read_writer(target)
+        raise _sink_is_ahead(sink.name, sink.write.path, f"up to {written}", committed, writer)
 
 
-def _sink_is_ahead(sink: str, path: str, batches: str, committed: int) -> CannotRun:
+def _sink_is_ahead(
+    sink: str, path: str, batches: str, committed: int, writer: JobId | None = None
+) -> CannotRun:
     known = "has no batch yet" if committed < 0 else f"is at batch {committed}"
+    who = "an earlier run" if writer is None else f"job {writer}"
     return CannotRun(
         "SinkIsAhead",
-        f"{path} has the batches {batches} of an earlier run, and {sink} {known}: Spark would "
+        f"{path} has the batches {batches} of {who}, and {sink} {known}: Spark would "
         "skip batches that it takes for written; write into another directory, or start "
-        "from the savepoint or checkpoint that belongs to it",
+        "from the savepoint or checkpoint that belongs to it: stoker checkpoint list and stoker "
+        "savepoint list show those that are kept, stoker run -s PATH FILE starts from one",
     )
+
+
+def note_writer(sink: Sink, job_id: JobId) -> None:
+    """Note in the sink's log that this job writes it. Its checkpoint must fit the log."""
+    output = output_of(sink)
+    target = local_path(output) if output is not None else None
+    if target is None or read_writer(target) == job_id:
+        return
+    # Without the note the job can still run; a later one is just not continued by itself.
+    with contextlib.suppress(OSError):
+        (target / LOG).mkdir(parents=True, exist_ok=True)
+        write_atomically(target / LOG / WRITER, encode_writer(job_id))
+
+
+def read_writer(target: Path) -> JobId | None:
+    try:
+        return decode_writer((target / LOG / WRITER).read_bytes())
+    except OSError:
+        return None
 
 
 _NO_FILE_SYSTEM = re.compile(r"No (?:Abstract)?FileSystem (?:for|configured for) (?:fs )?scheme")

@@ -24,7 +24,7 @@ from stoker.core.errors import (
     VersionMismatch,
 )
 from stoker.core.failpoints import failpoint
-from stoker.core.graph import JobGraph
+from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId, is_hex_id
 from stoker.core.values import Millis, decode_value
 from stoker.ha import keys
@@ -97,9 +97,16 @@ def graph_digest(graph: JobGraph) -> str:
     Fields at their default are left out, so that a release with more fields computes the same
     digest for a graph that an older release accepted.
     """
-    plain = msgspec.structs.replace(graph, job_id=JobId(""), idempotency_key=None)
+    plain = msgspec.structs.replace(
+        graph, job_id=JobId(""), idempotency_key=None, restore=_chosen_by_user(graph.restore)
+    )
     encoded = msgspec.json.encode(_without_defaults(plain), order="deterministic")
     return hashlib.sha256(encoded).hexdigest()
+
+
+def _chosen_by_user(restore: Restore | None) -> Restore | None:
+    """A choice of the cluster is no part of what was submitted, and may be submitted again."""
+    return None if restore is None or restore.by_cluster else restore
 
 
 def _without_defaults(value: Any) -> Any:

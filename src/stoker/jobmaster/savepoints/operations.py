@@ -16,7 +16,6 @@ from stoker.core.checkpoints import CheckpointKind, SavepointRequest, SavepointT
 from stoker.core.errors import (
     CannotTakeSavepoint,
     Conflict,
-    InvalidInput,
     SavepointFailed,
     StokerError,
 )
@@ -59,12 +58,7 @@ class JobSavepoints:
         A stop can still fail when its savepoint is complete; that savepoint is not removed.
         """
         self._check(request)
-        directory = request.directory or self._services.options.savepoint_directory
-        if directory is None:
-            raise InvalidInput(
-                "no directory is named for the savepoint; name one, or set "
-                "execution.checkpointing.savepoint-dir for the cluster"
-            )
+        directory = self._services.options.directory_for(request.directory)
         kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
         savepoint_id = request.savepoint_id or self._job.services.ids.nonce()[:12]
         self._history.savepoint_started(savepoint_id, kind, self._job.now)

@@ -1,6 +1,7 @@
 """The state from which a job starts, and the checkpoint that is retained at its end."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,18 +17,22 @@ from stoker.core.checkpoints import (
 )
 from stoker.core.errors import StokerError, StorageUnavailable
 from stoker.core.graph import JobGraph
+from stoker.core.ids import JobId, RegionId
 from stoker.core.regions import regions_of
+from stoker.core.results import JobDetails
 from stoker.core.values import Millis
 from stoker.gateways.job import JobEnd
 from stoker.jobmaster.savepoints.operations import artifacts_of, installed_spark
-from stoker.savepoints.locations import SavepointLocation, SavepointServices, locate
+from stoker.jobmaster.savepoints.records import read_stop
+from stoker.savepoints.locations import SavepointServices
 from stoker.savepoints.restore import (
     RestoreRecord,
     check_savepoint_of,
     read_restore_record,
     restore,
 )
-from stoker.savepoints.take import SavepointHeader, SavepointWriter
+from stoker.savepoints.retained import refer_to_savepoint, remove_expired, retained_location
+from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
@@ -81,6 +86,9 @@ async def retain_checkpoint(
 ) -> JobEnd:
     """Retain the last checkpoint of an ended job in the form of a savepoint.
 
+    A job that was stopped with a savepoint keeps a reference to that. A job without any batch has
+    nothing to keep. Checkpoints that have expired by now are removed.
+
     Its name derives from the job id, so that a leader that repeats this makes no second one. A
     failure is logged and does not prevent the end of the job.
     """
@@ -89,18 +97,18 @@ async def retain_checkpoint(
     details = end.details
     if not regions or not retention.keeps(details.status):
         return end
-    at = details.end or details.start
-    header = SavepointHeader(
-        savepoint_id=graph.job_id[:12],
-        kind="checkpoint",
-        at=at,
-        stoker_version=__version__,
-        spark_version=installed_spark(),
-    )
+    location = retained_location(graph.job_id, storage, services)
     try:
-        location = _retained_location(graph, storage, services)
+        stop = await read_stop(storage, graph.job_id)
+        if stop is not None:
+            await refer_to_savepoint(location, stop.path)
+            return end
+        if not await _has_batch(graph.job_id, regions, storage):
+            return end
+        header = _header_of_retained(graph.job_id, details)
         writer = SavepointWriter(storage, graph, location, header, artifacts_of(graph))
         manifest = await writer.write(regions)
+        await remove_expired(storage, services, header.at)
     except StokerError as error:
         log.error("the last checkpoint could not be retained: %s", error)
         return end
@@ -109,7 +117,7 @@ async def retain_checkpoint(
         id=0,
         kind=CheckpointKind.CHECKPOINT,
         status=CheckpointStatus.COMPLETED,
-        at=at,
+        at=header.at,
         path=location.url,
         size_bytes=manifest.size,
     )
@@ -117,12 +125,20 @@ async def retain_checkpoint(
     return replace(end, details=msgspec.structs.replace(details, checkpoints=shown))
 
 
-def _retained_location(
-    graph: JobGraph, storage: Storage, services: SavepointServices
-) -> SavepointLocation:
-    name = f"checkpoint-{graph.job_id}"
-    directory = services.options.retained_directory
-    if directory is not None:
-        return locate(f"{directory.rstrip('/')}/{name}", services.open_storage)
-    inside = f"retained/{name}"
-    return SavepointLocation(parent=storage, name=inside, url=storage.url(inside))
+def _header_of_retained(job_id: JobId, details: JobDetails) -> SavepointHeader:
+    return SavepointHeader(
+        savepoint_id=job_id[:12],
+        kind="checkpoint",
+        at=details.end or details.start,
+        stoker_version=__version__,
+        spark_version=installed_spark(),
+        expires=True,
+    )
+
+
+async def _has_batch(job_id: JobId, regions: Sequence[RegionId], storage: Storage) -> bool:
+    """Whether any query has planned a batch."""
+    for region in regions:
+        if await storage.list(f"{checkpoint_folder(job_id, region)}/offsets"):
+            return True
+    return False

@@ -48,6 +48,8 @@ from stoker.processes.local.zookeeper import LocalZooKeeper
 Tell = Callable[[str], None]
 
 CONFIGURATION_FILE = "stoker.yml"
+SAVEPOINTS = "savepoints"
+"""Folder of the savepoints that users take; it outlives the other files of the cluster."""
 _LOCK_FILE = "cluster.lock"
 READY_SECONDS = 150.0
 GRACE_SECONDS = 15.0
@@ -195,8 +197,11 @@ class LocalCluster:
                 )
             remove_state(self.directory)
 
-    def purge(self) -> None:
+    def purge(self, *, savepoints: bool = False) -> Path | None:
         """Remove all files of a stopped cluster, including jobs and results.
+
+        Savepoints are kept unless `savepoints` is set: a user took each of them on purpose, and it
+        may be all that is left of a job. Returns their folder if any are kept.
 
         Raises InvalidInput for a directory in which no local cluster was ever started: it may be
         any directory of the user, and all of its files would be removed.
@@ -206,7 +211,19 @@ class LocalCluster:
                 f"{self.directory} is not the directory of a local cluster, so nothing in it was "
                 "removed; correct --dir"
             )
-        shutil.rmtree(self.directory, ignore_errors=True)
+        kept = self.directory / SAVEPOINTS
+        if savepoints or not kept.is_dir() or not any(kept.iterdir()):
+            shutil.rmtree(self.directory, ignore_errors=True)
+            return None
+        for path in self.directory.iterdir():
+            # Without the lock file this would no longer count as the directory of a cluster.
+            if path.name in (SAVEPOINTS, _LOCK_FILE):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        return kept
 
     def _stage(self) -> str | None:
         """What the start still waits for, as text; None when the cluster is ready."""

@@ -135,9 +135,14 @@ def urls_of(directory: Path, state: ClusterState) -> list[str]:
     return [url for url in urls if url]
 
 
-def default_directory() -> Path:
+def home_directory() -> Path:
+    """Where the local clusters of this user keep their files."""
     home = os.environ.get("STOKER_HOME")
-    return (Path(home) if home else Path("~/.stoker")).expanduser().absolute() / "local"
+    return (Path(home) if home else Path("~/.stoker")).expanduser().absolute()
+
+
+def default_directory() -> Path:
+    return home_directory() / "local"
 
 
 def _address(directory: Path, name: str) -> dict[str, str]:

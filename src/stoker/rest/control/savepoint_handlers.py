@@ -93,6 +93,12 @@ async def list_savepoints(services: RestServices, directory: str | None = None) 
     return Savepoints(savepoints=await dispatcher.savepoints(directory))
 
 
+@get("/retained-checkpoints", summary="Retained checkpoints of ended jobs, newest first")
+async def list_retained_checkpoints(services: RestServices) -> Savepoints:
+    dispatcher = await services.dispatcher()
+    return Savepoints(savepoints=await dispatcher.retained_checkpoints())
+
+
 @get(
     "/savepoints/show",
     summary="Content of a savepoint: queries, batches, source positions and files",
@@ -170,6 +176,7 @@ SAVEPOINT_HANDLERS = (
     stop_with_savepoint,
     savepoint_status,
     list_savepoints,
+    list_retained_checkpoints,
     show_savepoint,
     dispose_savepoint,
     disposal_status,

@@ -65,6 +65,7 @@ async def submit(
             job_url=f"/jobs/{submitted.job_id}",
             job_id=submitted.job_id,
             repeated=submitted.repeated,
+            continues_from=submitted.continues_from,
         )
 
 

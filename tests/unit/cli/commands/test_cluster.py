@@ -1,5 +1,6 @@
 """`stoker cluster`, without starting a process."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from stoker.core.errors import Conflict, StartupFailed
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import ClusterState, ProcessRecord, write_state
+from stoker.savepoints.options import SAVEPOINT_DIRECTORY
 from unit.cli.conftest import Stoker
 
 
@@ -80,3 +82,66 @@ def test_purge_removes_a_stopped_cluster(stoker: Stoker, tmp_path: Path) -> None
     (directory / "storage").mkdir()
     assert stoker("cluster", "down", "--purge", "--dir", directory).exit_code == 0
     assert not directory.exists()
+
+
+@pytest.fixture
+def purged(tmp_path: Path) -> Path:
+    """The directory of a stopped cluster with a savepoint and a job."""
+    directory = tmp_path / "cluster"
+    LocalCluster(directory).stop()
+    for folder in ("savepoints/savepoint-1", "storage/jobs"):
+        (directory / folder).mkdir(parents=True)
+        (directory / folder / "file").write_text("content")
+    return directory
+
+
+def test_purge_keeps_the_savepoints_that_a_user_has_taken(stoker: Stoker, purged: Path) -> None:
+    """Nobody who throws a cluster away means the copies that were made to outlive it."""
+    result = stoker("cluster", "down", "--purge", "--dir", purged)
+    assert result.exit_code == 0
+    assert str(purged / "savepoints") in result.stderr
+    assert "--with-savepoints" in result.stderr
+    assert (purged / "savepoints" / "savepoint-1" / "file").read_text() == "content"
+    assert not (purged / "storage").exists()
+    # What is left is still the directory of a cluster, which can be purged again.
+    assert stoker("cluster", "down", "--purge", "--dir", purged).exit_code == 0
+    assert (purged / "savepoints" / "savepoint-1").is_dir()
+
+
+def test_purge_with_savepoints_removes_them_too(stoker: Stoker, purged: Path) -> None:
+    result = stoker("cluster", "down", "--purge", "--with-savepoints", "--dir", purged)
+    assert result.exit_code == 0
+    assert not purged.exists()
+
+
+def test_savepoints_are_not_removed_without_purge(stoker: Stoker, purged: Path) -> None:
+    result = stoker("cluster", "down", "--with-savepoints", "--dir", purged)
+    assert result.exit_code == 1
+    assert "--purge" in result.stderr
+    assert (purged / "storage").exists()
+
+
+def configuration_at_start(stoker: Stoker, monkeypatch: pytest.MonkeyPatch, *words: Any) -> Any:
+    plans: list[dict[str, Any]] = []
+
+    def start(_cluster: LocalCluster, **plan: Any) -> ClusterState:
+        plans.append(plan)
+        raise Conflict("seen enough")
+
+    monkeypatch.setattr(LocalCluster, "start", start)
+    stoker("cluster", "up", *words)
+    return json.loads(plans[0]["configuration"])
+
+
+def test_a_local_cluster_has_a_directory_for_savepoints(
+    stoker: Stoker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = configuration_at_start(stoker, monkeypatch, "--dir", tmp_path / "mine")
+    assert found[SAVEPOINT_DIRECTORY] == str(tmp_path / "mine" / "savepoints")
+
+
+def test_the_directory_for_savepoints_that_a_user_names_wins(
+    stoker: Stoker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("stoker.yml").write_text(f"{SAVEPOINT_DIRECTORY}: /mine\n")
+    assert configuration_at_start(stoker, monkeypatch)[SAVEPOINT_DIRECTORY] == "/mine"

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from stoker.core.failpoints import armed
 from stoker.core.graph import FormatWrite, Sink
+from stoker.core.ids import JobId
 from stoker.engine.failures import CannotRun
 from stoker.engine.region.locations import SparkDirectory
 from stoker.engine.streams.sink_position import (
@@ -18,8 +19,11 @@ from stoker.engine.streams.sink_position import (
     check_sink_position,
     explain_no_file_system,
     extend_log,
+    note_writer,
     pattern_above,
+    read_writer,
 )
+from stoker.savepoints.outputs import WRITER, last_batch
 
 
 def create_batches(folder: Path, *names: str) -> None:
@@ -164,6 +168,52 @@ def test_other_formats_and_existing_logs_stay_unchanged(tmp_path: Path):
     create_batches(tmp_path / "out" / "_spark_metadata", "2", "3")
     check_local(tmp_path)
     assert len(list((tmp_path / "out" / "_spark_metadata").iterdir())) == 2
+
+
+def note(root: Path, job_id: JobId) -> None:
+    write = FormatWrite(format="parquet", path=str(root / "out"))
+    note_writer(Sink(name="out", input="raw", write=write), job_id)
+
+
+def test_a_query_notes_its_job_in_the_log_where_spark_does_not_see_it(tmp_path: Path):
+    create_batches(tmp_path / "out" / "_spark_metadata", "0", "1")
+    note(tmp_path, JobId("a" * 32))
+    note(tmp_path, JobId("b" * 32))
+    assert read_writer(tmp_path / "out") == "b" * 32
+    log = tmp_path / "out" / "_spark_metadata"
+    assert last_batch(path.name for path in log.iterdir()) == 1
+
+
+def test_the_refusal_names_the_job_that_wrote_the_output_and_the_way_on(tmp_path: Path):
+    create_batches(tmp_path / "out" / "_spark_metadata", "0", "1")
+    note(tmp_path, JobId("a" * 32))
+    with pytest.raises(CannotRun, match="a" * 32) as refused:
+        check_local(tmp_path)
+    assert "stoker checkpoint list" in refused.value.message
+    assert "stoker run -s PATH FILE" in refused.value.message
+
+
+def test_a_note_in_an_empty_log_does_not_keep_the_log_from_being_filled(tmp_path: Path):
+    note(tmp_path, JobId("a" * 32))
+    create_batches(tmp_path / "checkpoint" / "commits", "10", "11")
+    check_local(tmp_path)
+    names = {path.name for path in (tmp_path / "out" / "_spark_metadata").iterdir()}
+    assert names == {"9.compact", "10", "11", WRITER}
+
+
+def test_a_note_that_cannot_be_read_names_nobody(tmp_path: Path):
+    create_batches(tmp_path / "out" / "_spark_metadata", "0")
+    for content in (b"", b"{", b'{"job_id":"../../etc"}'):
+        (tmp_path / "out" / "_spark_metadata" / WRITER).write_bytes(content)
+        assert read_writer(tmp_path / "out") is None
+
+
+def test_sinks_without_a_log_get_no_note(tmp_path: Path):
+    table = FormatWrite(format="delta", path=str(tmp_path / "table"))
+    remote = FormatWrite(format="parquet", path="s3a://data/out")
+    for write in (table, remote, FormatWrite(format="noop")):
+        note_writer(Sink(name="out", input="raw", write=write), JobId("a" * 32))
+    assert list(tmp_path.iterdir()) == []
 
 
 CHECKPOINT = SparkDirectory(url="s3://cluster/checkpoints/out", local=None)

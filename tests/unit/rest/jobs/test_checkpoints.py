@@ -208,7 +208,7 @@ async def test_the_checkpoint_config_says_what_is_retained_after_a_job(
 ) -> None:
     found = await get(http, f"{CHECKPOINTS}/config")
     assert found["timeout"] == 600_000
-    assert found["externalization"] == {"enabled": False, "delete_on_cancellation": True}
+    assert found["externalization"] == {"enabled": True, "delete_on_cancellation": False}
 
 
 async def test_figures_of_spark_appear_as_metrics(http: httpx.AsyncClient) -> None:

@@ -40,7 +40,12 @@ async def test_a_graph_with_its_files_becomes_a_job(master: Master) -> None:
     graph = new_graph(artifacts=(artifact(WHEEL),))
     answer = await post(master, parts(graph, WHEEL))
     assert answer.status_code == 202
-    assert answer.json() == {"jobUrl": f"/jobs/{NEW}", "jobId": NEW, "repeated": False}
+    assert answer.json() == {
+        "jobUrl": f"/jobs/{NEW}",
+        "jobId": NEW,
+        "repeated": False,
+        "continuesFrom": None,
+    }
     assert master.blobs.content[NEW, graph.artifacts[0].sha256] == WHEEL
     assert master.dispatcher.graphs[NEW].artifacts[0].key == f"{NEW}/{graph.artifacts[0].sha256}"
     assert leftovers(master) == []
