@@ -242,7 +242,8 @@ class ResourceManager(Endpoint):
     def _release_idle(self) -> None:
         options = self._services.options
         idle = idle_executors(self._executors.values(), self._slots, self._now())
-        spare = options.spare_executors * max((each.slots for each in idle), default=0)
+        slots = max((each.slots for each in idle), default=0)
+        spare = options.spare_executors * slots if self._slots.is_wanted else 0
         for instance in executors_to_release(
             idle,
             free=self._slots.overview().slots_free,
@@ -345,6 +346,7 @@ class ResourceManager(Endpoint):
             self._supply.request(
                 (need for need in self._slots.needs() if need.job_id in self._masters),
                 self._slots.overview().slots_free,
+                spare=self._services.options.spare_executors if self._slots.is_wanted else 0,
             )
 
     async def _request(self, assignment: SlotAssignment) -> None:

@@ -62,7 +62,8 @@ class ResourceManagerOptions:
     )
     spare_executors: int = option(
         "slotmanager.redundant-taskmanager-num",
-        "Spare task executors, whose slots are kept free beyond the needs of jobs.",
+        "Spare task executors, whose slots are kept free beyond the needs of jobs, for as long as "
+        "any job needs slots.",
         0,
     )
     idle_timeout: timedelta = option(

@@ -319,6 +319,11 @@ class SlotManager:
         total = sum(len(executor.slots) for executor in fitting)
         return total, total - sum(executor.used for executor in fitting)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether any job needs or has slots."""
+        return bool(self._required) or any(executor.used for executor in self._executors.values())
+
     def overview(self) -> ResourceOverview:
         return ResourceOverview(
             task_executors=len(self._executors),

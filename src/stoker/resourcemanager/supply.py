@@ -67,7 +67,7 @@ class ExecutorSupply:
     def registered(self, resource_id: ResourceId) -> None:
         self._starting.pop(resource_id, None)
 
-    def request(self, needs: Iterable[Need], free: int) -> None:
+    def request(self, needs: Iterable[Need], free: int, *, spare: int = 0) -> None:
         """Start the missing task executors now, or after the pause that follows many failures."""
         count = executors_to_start(
             needs,
@@ -75,7 +75,7 @@ class ExecutorSupply:
             free=free,
             starting=self.starting,
             room=self._room(),
-            spare=self.options.spare_executors,
+            spare=spare,
         )
         if count == 0 or self._pausing:
             return

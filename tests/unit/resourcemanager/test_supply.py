@@ -222,36 +222,44 @@ def test_a_lost_request_to_release_an_idle_executor_is_repeated() -> None:
     run_scenario(scenario, FakeProvider())
 
 
-def test_an_executor_that_is_in_use_or_spare_is_not_released() -> None:
-    """It stays, however long it has been there (SM-12)."""
+def test_an_executor_that_is_in_use_is_not_released() -> None:
+    """It stays, however long it has been there."""
 
-    async def in_use(harness: Harness) -> None:
+    async def scenario(harness: Harness) -> None:
         await harness.gateway.register_task_executor(harness.registration(on_demand=True))
         await need(harness, 1)
         await asyncio.sleep(100)
         assert harness.executor.drained == []
 
-    run_scenario(in_use, FakeProvider())
-
-    async def spare(harness: Harness) -> None:
-        await harness.gateway.register_task_executor(harness.registration(on_demand=True))
-        await asyncio.sleep(100)
-        assert harness.executor.drained == []
-
-    run_scenario(spare, FakeProvider(), spare_executors=1)
+    run_scenario(scenario, FakeProvider())
 
 
-def test_spare_executors_are_started_before_they_are_needed() -> None:
-    """A spare one that is used is replaced by another (SM-12)."""
+def test_spare_executors_are_started_before_a_running_job_needs_them() -> None:
+    """Without a job none is started (SM-12)."""
     provider = FakeProvider(limit=3)
 
     async def scenario(harness: Harness) -> None:
-        await asyncio.sleep(1)
-        assert len(provider.started) == 1
+        await asyncio.sleep(100)
+        assert provider.started == []
         await need(harness, 2)
         assert len(provider.started) == 2
 
     run_scenario(scenario, provider, spare_executors=1)
+
+
+@pytest.mark.parametrize("is_job_running", [True, False])
+def test_a_spare_executor_stays_only_while_a_job_runs(is_job_running: bool) -> None:
+    """An idle cluster keeps none (SM-12)."""
+
+    async def scenario(harness: Harness) -> None:
+        if is_job_running:
+            # The job holds the slot that it needs, at a task executor that is lost here.
+            await need(harness, 1, held=1)
+        await harness.gateway.register_task_executor(harness.registration(on_demand=True))
+        await asyncio.sleep(100)
+        assert harness.executor.drained == ([] if is_job_running else [0.0])
+
+    run_scenario(scenario, FakeProvider(), spare_executors=1)
 
 
 def test_no_executor_is_started_for_a_need_larger_than_any_slot_on_offer() -> None:
