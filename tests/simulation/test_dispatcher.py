@@ -5,9 +5,8 @@ empty one, and a broken job harms no other job.
 """
 
 import asyncio
-import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,16 @@ import msgspec
 import pytest
 
 from simulation.faults import fail_over
-from simulation.scenarios import FOREVER, MANY_RESTARTS, dispatcher_of, graph_path, job, simulate
+from simulation.scenarios import (
+    FOREVER,
+    MANY_RESTARTS,
+    dispatcher_of,
+    graph_path,
+    job,
+    simulate,
+    stream,
+    with_file,
+)
 from stoker.core.errors import (
     DuplicateJob,
     InvalidInput,
@@ -24,7 +32,7 @@ from stoker.core.errors import (
     JobQuarantined,
     StorageUnavailable,
 )
-from stoker.core.graph import Artifact, ArtifactKind
+from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import RegionId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
@@ -67,21 +75,70 @@ def test_a_job_with_missing_files_is_refused_and_can_be_submitted_again(
     """This also holds if the storage fails while the files are checked (CLEAN-03)."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
-        content = b"print()"
-        sha256 = hashlib.sha256(content).hexdigest()
-        artifact = Artifact(name="a.py", kind=ArtifactKind.PYTHON, sha256=sha256, size=len(content))
-        graph = msgspec.structs.replace(job(cluster), artifacts=(artifact,))
+        graph, path = with_file(cluster, job(cluster))
+        content = cluster.storage.files.pop(path)
         dispatcher = await dispatcher_of(cluster)
         if failing:
             cluster.storage.fail_next(failing)
         with pytest.raises(StorageUnavailable if failing else InvalidInput):
             await dispatcher.submit_job(graph)
         assert keys.job(graph.job_id) not in cluster.coordination.all_keys()
-        cluster.storage.files[f"blobs/{graph.job_id}/{sha256}"] = content
+        cluster.storage.files[path] = content
         with pytest.raises(JobNotFound):
             await dispatcher.job_status(graph.job_id)
         assert not (await dispatcher.submit_job(graph)).repeated
         assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
+
+    simulate(tmp_path, scenario)
+
+
+def refused_by_its_queue(cluster: SimulatedCluster) -> JobGraph:
+    return msgspec.structs.replace(job(cluster), queue="no-such-queue")
+
+
+def refused_for_its_savepoint(cluster: SimulatedCluster) -> JobGraph:
+    return msgspec.structs.replace(stream(cluster), restore=Restore(path="/saved/none"))
+
+
+def refused_for_its_vertices(cluster: SimulatedCluster) -> JobGraph:
+    return msgspec.structs.replace(job(cluster), vertices=())
+
+
+@pytest.mark.parametrize(
+    "refused", [refused_by_its_queue, refused_for_its_savepoint, refused_for_its_vertices]
+)
+def test_a_refused_submission_leaves_no_files_behind(
+    tmp_path: Path, refused: Callable[[SimulatedCluster], JobGraph]
+) -> None:
+    """Whatever the reason, its files are deleted at once (DISP-01)."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        graph, path = with_file(cluster, refused(cluster))
+        with pytest.raises(InvalidInput):
+            await cluster.submit(graph)
+        assert path not in cluster.storage.files
+
+    simulate(tmp_path, scenario)
+
+
+def test_a_refused_or_repeated_submission_spares_the_files_of_other_jobs(tmp_path: Path) -> None:
+    """The second graph has the id of the first, the third its idempotency key (DISP-02)."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        first, path = with_file(cluster, job(cluster))
+        first = msgspec.structs.replace(first, idempotency_key="once")
+        await cluster.submit(first)
+        with pytest.raises(DuplicateJob):
+            await cluster.submit(msgspec.structs.replace(first, name="other"))
+        with pytest.raises(InvalidInput):
+            await cluster.submit(msgspec.structs.replace(first, vertices=()))
+        assert path in cluster.storage.files
+        again = msgspec.structs.replace(first, job_id=cluster.ids.job())
+        again, second_path = with_file(cluster, again)
+        assert await cluster.submit(again) == first.job_id
+        assert path in cluster.storage.files
+        assert second_path not in cluster.storage.files
+        assert await cluster.wait_for_end(first.job_id) is JobStatus.FINISHED
 
     simulate(tmp_path, scenario)
 

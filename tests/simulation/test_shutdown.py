@@ -21,6 +21,7 @@ from simulation.scenarios import (
     simulate,
     stream,
     wait_until_running,
+    with_file,
 )
 from stoker.core.errors import ClusterIsEnding, RecipientUnreachable, StokerError
 from stoker.core.failpoints import SHUTDOWN_FAILPOINTS, armed
@@ -131,13 +132,17 @@ def test_a_cluster_without_jobs_ends_at_once_and_can_be_shut_down_again_after_a_
 
 
 def test_no_new_job_is_accepted_during_a_shutdown(tmp_path: Path) -> None:
+    """The files of a refused one are deleted."""
+
     async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, cancel_seconds=5)
         await cluster.submit(graph)
         await asyncio.sleep(3)
         await request_shutdown(cluster)
+        refused, path = with_file(cluster, job(cluster))
         with pytest.raises(ClusterIsEnding, match="start it again"):
-            await cluster.submit(job(cluster))
+            await cluster.submit(refused)
+        assert path not in cluster.storage.files
         assert await cluster.submit(graph) == graph.job_id, "the job was accepted before"
         await wait_until_all_have_ended(cluster)
         await restart_cluster(cluster)

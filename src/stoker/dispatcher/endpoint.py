@@ -7,6 +7,8 @@ may submit to any leader, any number of times.
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import assert_never
 
 import msgspec
@@ -16,6 +18,7 @@ from stoker.core.checks.validation import validate
 from stoker.core.errors import (
     CannotTakeSavepoint,
     DuplicateJob,
+    Fenced,
     InvalidInput,
     JobAlreadyEnded,
     JobNotFound,
@@ -86,9 +89,34 @@ class Dispatcher(Endpoint):
         self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
     async def submit_job(self, graph: JobGraph) -> Submitted:
-        validate(graph, max_bytes=self._services.options.max_graph_size)
-        with self._shutdown.counting_submission():
-            return await self._accept(graph)
+        async with self._deleting_files_if_refused(graph):
+            validate(graph, max_bytes=self._services.options.max_graph_size)
+            with self._shutdown.counting_submission():
+                return await self._accept(graph)
+
+    @asynccontextmanager
+    async def _deleting_files_if_refused(self, graph: JobGraph) -> AsyncIterator[None]:
+        """Delete the files of a refused job at once, unless another job has its id.
+
+        After an error that a retry can overcome the job may have been accepted, so its files stay;
+        the sweep deletes files without a job by their age.
+        """
+        try:
+            yield
+        except StokerError as error:
+            if not error.retriable and not isinstance(error, Fenced):
+                await self._delete_files_of_unknown(graph)
+            raise
+
+    async def _delete_files_of_unknown(self, graph: JobGraph) -> None:
+        if not graph.artifacts or graph.job_id in self._replacements.pending_job_ids():
+            return
+        try:
+            async with self._stores.locks(graph.job_id):
+                if not await self._stores.graphs.is_known(graph.job_id):
+                    await self._services.blobs.delete_job(graph.job_id)
+        except StokerError as error:
+            log.info("the files of job %s are left for the sweep: %s", graph.job_id, error)
 
     async def _accept(self, graph: JobGraph) -> Submitted:
         now = self._services.wall_clock()
@@ -108,6 +136,8 @@ class Dispatcher(Endpoint):
                 outcome = await self._stores.graphs.add(graph, submitted_at=now)
         match outcome:
             case AlreadyAccepted(job_id=job_id):
+                if job_id != graph.job_id:
+                    await self._delete_files_of_unknown(graph)
                 return Submitted(job_id=job_id, repeated=True)
             case IdInUse(job_id=job_id, ended=ended):
                 raise DuplicateJob(
@@ -293,7 +323,10 @@ class Dispatcher(Endpoint):
         await dispose(path, self._services.savepoints.open_storage, self._services.storage)
 
     async def trigger_replacement(self, request: ReplacementRequest) -> None:
-        async with self._stores.locks(request.job_id):
+        async with AsyncExitStack() as stack:
+            if request.graph is not None:
+                await stack.enter_async_context(self._deleting_files_if_refused(request.graph))
+            await stack.enter_async_context(self._stores.locks(request.job_id))
             await self._replacements.trigger(request, self)
 
     async def replacement_status(

@@ -255,6 +255,12 @@ class JobGraphStore:
         known = await self._known_as_ended(graph) or live
         return known or await self._known_by_key(graph.idempotency_key)
 
+    async def is_known(self, job_id: JobId) -> bool:
+        """Whether a job has this id, also one that has ended or cannot be read."""
+        # In this order, as in `known`.
+        records = (keys.job(job_id), keys.result(job_id))
+        return any([await self._coordinator.read(key) is not None for key in records])
+
     async def _known_as_live(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
         try:
             record = await self.record(graph.job_id)

@@ -25,7 +25,6 @@ from stoker.rest.requests.parameters import (
 )
 from stoker.rest.requests.submission import (
     decode_graph,
-    delete_files_if_refused,
     drain_after_error,
     store_files,
 )
@@ -62,18 +61,17 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
         ) as upload:
             graph = decode_graph(upload.graph, None)
             graph = await store_files(graph, upload, services.blobs)
-        async with delete_files_if_refused(graph, dispatcher, services.blobs):
-            await dispatcher.trigger_replacement(
-                ReplacementRequest(
-                    job_id=job_id,
-                    trigger_id=trigger_id,
-                    kind=ReplacementKind.UPGRADE,
-                    graph=graph,
-                    directory=get_text(query, "target-directory"),
-                    allow_non_restored_state=get_flag(query, "allowNonRestoredState"),
-                    window_seconds=_TRIAL_SECONDS if window is None else window,
-                )
+        await dispatcher.trigger_replacement(
+            ReplacementRequest(
+                job_id=job_id,
+                trigger_id=trigger_id,
+                kind=ReplacementKind.UPGRADE,
+                graph=graph,
+                directory=get_text(query, "target-directory"),
+                allow_non_restored_state=get_flag(query, "allowNonRestoredState"),
+                window_seconds=_TRIAL_SECONDS if window is None else window,
             )
+        )
     return Triggered(request_id=trigger_id)
 
 

@@ -32,7 +32,7 @@ from stoker.rest.openapi.bodies import FILE, multipart
 from stoker.rest.programs.runs import ProgramArguments, compile_program
 from stoker.rest.programs.store import ProgramStore, StoredProgram, program_name
 from stoker.rest.requests.parameters import parse_hex_id, read_body
-from stoker.rest.requests.submission import drain_after_error, submit_graph
+from stoker.rest.requests.submission import drain_after_error
 from stoker.rest.requests.uploads import receive_file
 from stoker.rest.services import RestServices
 
@@ -171,7 +171,7 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
         graph = msgspec.structs.replace(
             found.graph, artifacts=tuple(stored), restore=arguments.restore
         )
-    return (await submit_graph(graph, dispatcher, services)).job_id
+    return (await dispatcher.submit_job(graph)).job_id
 
 
 @route(

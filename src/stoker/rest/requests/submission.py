@@ -1,8 +1,8 @@
 """POST /jobs: a graph with its files becomes a job.
 
-The order matters: without a leading dispatcher nothing is received; the files are durable before
-the dispatcher sees the graph, so that an accepted job never lacks one; and the files of a refused
-graph are deleted only if no other job has its id.
+The order matters: without a leading dispatcher nothing is received, and the files are durable
+before the dispatcher sees the graph, so that an accepted job never lacks one. The dispatcher
+deletes the files of a job that it refuses.
 """
 
 import asyncio
@@ -18,15 +18,11 @@ from stoker.blob.server import BlobServer
 from stoker.core.errors import (
     CorruptContent,
     InvalidInput,
-    InvalidJobGraph,
-    JobNotFound,
-    JobQuarantined,
     StokerError,
 )
 from stoker.core.graph import GRAPH_VERSION, Artifact, JobGraph
 from stoker.core.ids import BlobKey, is_hex_id
 from stoker.core.values import decode_json
-from stoker.gateways.dispatcher import DispatcherGateway, Submitted
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import HeaderParameter, post
 from stoker.rest.openapi.bodies import submission
@@ -60,7 +56,7 @@ async def submit(
         ) as upload:
             graph = decode_graph(upload.graph, idempotency_key)
             graph = await store_files(graph, upload, services.blobs)
-        submitted = await submit_graph(graph, dispatcher, services)
+        submitted = await dispatcher.submit_job(graph)
         return JobSubmitted(
             job_url=f"/jobs/{submitted.job_id}",
             job_id=submitted.job_id,
@@ -113,42 +109,6 @@ async def store_files(graph: JobGraph, upload: Upload, blobs: BlobServer) -> Job
             )
         stored.append(msgspec.structs.replace(artifact, key=keys[file.sha256]))
     return msgspec.structs.replace(graph, artifacts=tuple(stored))
-
-
-async def submit_graph(
-    graph: JobGraph, dispatcher: DispatcherGateway, services: RestServices
-) -> Submitted:
-    async with delete_files_if_refused(graph, dispatcher, services.blobs):
-        return await dispatcher.submit_job(graph)
-
-
-@asynccontextmanager
-async def delete_files_if_refused(
-    graph: JobGraph, dispatcher: DispatcherGateway, blobs: BlobServer
-) -> AsyncIterator[None]:
-    """Deletes the files of a refused job at once, unless another job has that id.
-
-    After any other failure the job may have been accepted, so its files stay; a sweep deletes
-    files without a job by their age.
-    """
-    try:
-        yield
-    except InvalidJobGraph:
-        with contextlib.suppress(StokerError):
-            if graph.artifacts and await _is_unknown(graph, dispatcher):
-                await blobs.delete_job(graph.job_id)
-        raise
-
-
-async def _is_unknown(graph: JobGraph, dispatcher: DispatcherGateway) -> bool:
-    try:
-        await dispatcher.job_status(graph.job_id)
-    except JobNotFound:
-        return True
-    except JobQuarantined:
-        # The files may be needed to repair the quarantined job.
-        return False
-    return False
 
 
 async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
