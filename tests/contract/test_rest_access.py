@@ -78,8 +78,12 @@ async def test_a_server_that_other_machines_can_reach_needs_tokens(tokens: Token
     with pytest.raises(InvalidOption, match=r"rest\.bind-address 0\.0\.0\.0 can be reached"):
         async with Master(options=options).serving():
             pass
-    async with Master(options=options, tokens=tokens).serving():
-        pass
+    with pytest.raises(InvalidOption, match=r"set rest\.address to the name or address"):
+        async with Master(options=options, tokens=tokens).serving():
+            pass
+    named = replace(options, address="stoker.example.org")
+    async with Master(options=named, tokens=tokens).serving() as url:
+        assert url.startswith("http://stoker.example.org:")
 
 
 async def test_calls_over_tls_are_answered(kind: str) -> None:

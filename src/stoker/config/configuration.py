@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from stoker.config.tree import Option, OptionTree
@@ -13,6 +13,7 @@ from stoker.core.secrets import MASK, is_secret
 T = TypeVar("T")
 
 DEFAULT_ORIGIN = "default"
+STARTED_ORIGIN = "the start of this process"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,11 @@ class Configuration:
                 raise
             message = f"{error.message} ({', '.join(places)})"
             raise InvalidOption(message, **error.facts) from error
+
+    def with_values(self, values: Mapping[str, Any]) -> "Configuration":
+        """The configuration with values that the process found out, such as a port that it drew."""
+        origins = dict.fromkeys(values, STARTED_ORIGIN)
+        return replace(self, values={**self.values, **values}, origins={**self.origins, **origins})
 
     def origin(self, key: str) -> str:
         """The place where this option or Spark setting was set, or `default`."""

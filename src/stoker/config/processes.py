@@ -72,7 +72,8 @@ class MasterOptions:
     )
     host: str | None = option(
         "jobmanager.rpc.address",
-        "Name or address at which other processes reach the master's RPC; unset: the bind address.",
+        "Name or address at which other processes reach the master's RPC; unset: the bind address. "
+        "Required when that is a wildcard such as 0.0.0.0.",
         None,
     )
     rpc_port: str = option(
@@ -97,7 +98,8 @@ class TaskExecutorProcessOptions:
     )
     host: str | None = option(
         "taskmanager.host",
-        "Name or address at which other processes reach it; unset: the bind address.",
+        "Name or address at which other processes reach it; unset: the bind address. Required "
+        "when that is a wildcard such as 0.0.0.0.",
         None,
     )
     rpc_port: str = option(

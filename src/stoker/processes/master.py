@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker import __version__
@@ -72,7 +73,7 @@ from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore, sweep_repeatedly
 from stoker.rest.requests.operations import Operations
-from stoker.rest.server import serving
+from stoker.rest.server import BIND_PORT, serving
 from stoker.rest.services import DispatcherFinder, RestServices
 from stoker.rpc.options import RpcOptions
 from stoker.savepoints.options import SavepointOptions
@@ -80,6 +81,10 @@ from stoker.security.material import rest_material
 from stoker.security.options import RestSecurityOptions
 
 log = logging.getLogger(__name__)
+
+RPC_ADDRESS = "jobmanager.rpc.address"
+RPC_PORT = "jobmanager.rpc.port"
+REST_ADDRESS = "rest.address"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +145,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         ids=ids,
         kind="master",
         bind_host_key="jobmanager.bind-host",
+        host_key=RPC_ADDRESS,
         is_over=shutdowns.over.is_set,
     )
     resource_id, directories = resources.resource_id, resources.directories
@@ -159,7 +165,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         blobs=blobs,
         ids=ids,
         wall_clock=system_wall_clock,
-        options=_part_options(configuration),
+        options=part_options(configuration),
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
         shutdowns=shutdowns,
         repartition=repartitioned_savepoint,
@@ -198,6 +204,9 @@ async def _rest(
     # The call limit must be longer than that of a long poll, which ends at its own limit.
     patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
     programs = ProgramStore(services.storage, services.ids)
+    rpc_host, rpc_port = _host_and_port(services.rpc.address)
+    bound = {RPC_ADDRESS: rpc_host, RPC_PORT: rpc_port}
+    shown = configuration.with_values(bound).redacted()
     app = build_app(
         RestServices(
             dispatcher=DispatcherFinder(services.rpc, dispatcher, timeout=patience),
@@ -209,7 +218,7 @@ async def _rest(
             ids=services.ids,
             tokens=tokens,
             trust=trust_among_masters(security),
-            configuration=configuration.redacted(),
+            configuration=shown,
             inspection=await inspection_at(services.rpc, f"{services.rpc.address}/{INSPECTION}"),
             process_at=partial(inspection_at, services.rpc),
             programs=programs if options.submit_enabled else None,
@@ -225,6 +234,10 @@ async def _rest(
         asks_for_certificates=security.mutual,
     )
     async with TaskScope("rest") as scope, server as url:
+        # Nobody can have asked yet: the port may have been drawn, and is published later.
+        rest_host, rest_port = _host_and_port(url)
+        bound |= {REST_ADDRESS: rest_host, BIND_PORT: rest_port}
+        shown.update(configuration.with_values(bound).redacted())
         scope.spawn("dispatcher", dispatcher.run())
         scope.spawn("leader", rest_leader.run())
         sweeping = configuration.of(DispatcherOptions)
@@ -240,7 +253,12 @@ async def _rest(
         yield url
 
 
-def _part_options(configuration: Configuration) -> PartOptions:
+def _host_and_port(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.hostname or "", str(parts.port)
+
+
+def part_options(configuration: Configuration) -> PartOptions:
     return PartOptions(
         heartbeat=configuration.of(HeartbeatOptions),
         lease=configuration.of(LeaseOptions),

@@ -22,7 +22,7 @@ from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.processes.directories import Directories, coordinator_url, directories_for, storage_url
 from stoker.rpc.grpc_transport import GrpcCredentials, GrpcRpcService, credentials_from, open_grpc
 from stoker.rpc.options import RpcOptions
-from stoker.security.binding import check_binding
+from stoker.security.binding import advertised_host, check_binding
 from stoker.security.material import client_context, internal_material
 from stoker.security.options import InternalSecurityOptions, RestSecurityOptions
 from stoker.security.tokens import TokenFile
@@ -119,15 +119,18 @@ async def open_process_resources(
     ids: Ids,
     kind: str,
     bind_host_key: str,
+    host_key: str,
     is_over: Callable[[], bool],
 ) -> ProcessResources:
     """Open the resources; the stack closes them. `is_over` then tells whether the cluster ended.
 
-    A process without a configured id draws one that begins with `kind`. `bind_host_key` names the
-    option in the error for an address that others could call without authentication.
+    A process without a configured id draws one that begins with `kind`. `bind_host_key` and
+    `host_key` name the options in the errors for addresses that others could call without
+    authentication, or could not call at all.
     """
     resource_id = ResourceId(options.resource_id or ids.resource(kind))
     credentials = rpc_credentials(configuration, options.bind_host, bind_host_key)
+    host = advertised_host(options.bind_host, bind_host_key, options.host, host_key)
     directories = stack.enter_context(
         directories_for(
             resource_id,
@@ -142,7 +145,7 @@ async def open_process_resources(
         configuration.of(RpcOptions),
         ids=ids,
         credentials=credentials,
-        advertised_host=options.host,
+        advertised_host=host,
     )
     stack.push_async_callback(rpc.close)
     return ProcessResources(

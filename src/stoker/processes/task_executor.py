@@ -90,6 +90,7 @@ async def task_executor_process(
             ids=ids,
             kind="executor",
             bind_host_key="taskmanager.bind-host",
+            host_key="taskmanager.host",
             is_over=shutdowns.over.is_set,
         )
         resource_id, directories = resources.resource_id, resources.directories

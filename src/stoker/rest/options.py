@@ -19,7 +19,8 @@ class RestOptions:
     )
     address: str | None = option(
         "rest.address",
-        "Host name by which clients reach this master, if it differs from the bind address.",
+        "Name or address at which clients and the other masters reach this master's REST server; "
+        "unset: the bind address. Required when that is a wildcard such as 0.0.0.0.",
         None,
     )
     max_content_length: ByteSize = option(

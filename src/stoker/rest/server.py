@@ -16,9 +16,10 @@ from stoker.core.errors import StartupFailed
 from stoker.core.ports import parse_ports
 from stoker.rest.http.middleware import RestMiddleware
 from stoker.rest.options import RestOptions
-from stoker.security.binding import check_binding
+from stoker.security.binding import advertised_host, check_binding
 from stoker.security.material import TlsMaterial
 
+BIND_ADDRESS = "rest.bind-address"
 BIND_PORT = "rest.bind-port"
 _KEEP_ALIVE_SECONDS = 30
 
@@ -38,12 +39,13 @@ async def serving(
     `shutdown_timeout` to end and clients to read their outcomes. Then it accepts no new connections
     and gives requests in progress `shutdown_timeout` to end.
     """
-    check_binding(options.bind_address, "rest.bind-address", authenticated=authenticated)
+    check_binding(options.bind_address, BIND_ADDRESS, authenticated=authenticated)
+    host = advertised_host(options.bind_address, BIND_ADDRESS, options.address, "rest.address")
     listener = _bind_first_free(
         options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
     )
     with contextlib.closing(listener):
-        url = _url(listener, options, "http" if tls is None else "https")
+        url = _url(listener, host, "http" if tls is None else "https")
         server = _Server(app, options, tls, asks_for_certificates)
         task = asyncio.create_task(server.serve(sockets=[listener]), name="rest-server")
         try:
@@ -102,11 +104,9 @@ def _bind(address: str, port: int) -> socket.socket:
     return bound
 
 
-def _url(listener: socket.socket, options: RestOptions, scheme: str) -> str:
+def _url(listener: socket.socket, host: str, scheme: str) -> str:
     port = listener.getsockname()[1]
-    host = options.address or listener.getsockname()[0]
-    is_ipv6 = listener.family == socket.AF_INET6 and ":" in host
-    return f"{scheme}://[{host}]:{port}" if is_ipv6 else f"{scheme}://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class _Server(uvicorn.Server):

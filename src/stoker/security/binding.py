@@ -1,4 +1,8 @@
-"""Where a process may listen: on this machine only, unless callers are authenticated."""
+"""Where a process may listen, and under which address others find it.
+
+It listens on this machine only, unless callers are authenticated. The address that it publishes
+leads other processes to it, so it is never one that stands for all interfaces.
+"""
 
 import functools
 import ipaddress
@@ -14,6 +18,26 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
+
+
+def is_wildcard(address: str) -> bool:
+    """Whether the address stands for all interfaces of the machine, and names none of them."""
+    try:
+        return not address or ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        return False
+
+
+def advertised_host(bind: str, bind_key: str, address: str | None, address_key: str) -> str:
+    """The address to publish; InvalidOption when it would lead other processes to themselves."""
+    if is_wildcard(address or bind):
+        key, value = (address_key, address) if address else (bind_key, bind)
+        raise InvalidOption(
+            f"{key} {value} stands for all addresses of this machine, and others cannot call it: "
+            f"set {address_key} to the name or address at which they reach this process",
+            key=address_key,
+        )
+    return address or bind
 
 
 def check_binding(address: str, key: str, *, authenticated: bool) -> None:

@@ -8,7 +8,9 @@ import socket
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from integration.processes.separate_processes import PATIENCE, process_of, url_of
@@ -45,18 +47,35 @@ def waiting_job() -> JobGraph:
     return new_graph()
 
 
+async def shown_configuration(url: str) -> dict[str, str]:
+    async with httpx.AsyncClient(base_url=url) as http:
+        entries = (await http.get("/jobmanager/config")).json()
+    return {entry["key"]: entry["value"] for entry in entries}
+
+
 async def records_of(folder: Path) -> EmbeddedCoordinator:
     return await EmbeddedCoordinator.open(folder / "storage" / "coordinator", session="observer")
 
 
 async def test_a_started_master_has_all_its_services_and_leads(tmp_path: Path) -> None:
-    """On a single machine a master leads at once (ENTRY-01, LEAD-16)."""
+    """On a single machine a master leads at once (ENTRY-01, LEAD-16).
+
+    Its configuration has the ports that it drew.
+    """
     async with asyncio.timeout(PATIENCE), running_master(configuration_for(tmp_path)) as one:
         address = json.loads((tmp_path / "work" / "one" / "master.json").read_text())
         assert address["rest_url"] == one.rest_url
         assert address["rpc_address"] == one.rpc_address
         async with AsyncClient(one.rest_url) as client:
             assert (await client.overview()).taskmanagers == 0
+            rest, rpc = urlsplit(one.rest_url), urlsplit(one.rpc_address)
+            shown = await shown_configuration(one.rest_url)
+            assert (shown["rest.address"], shown["rest.bind-port"]) == (
+                rest.hostname,
+                str(rest.port),
+            )
+            assert shown["jobmanager.rpc.address"] == rpc.hostname
+            assert shown["jobmanager.rpc.port"] == str(rpc.port)
             assert (await client.submit(waiting_job())).job_id == waiting_job().job_id
     assert not (tmp_path / "work" / "one" / "master.json").exists()
 

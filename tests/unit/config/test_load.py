@@ -260,6 +260,13 @@ spark.master: local
         assert secret not in everything
 
 
+def test_what_a_process_finds_out_at_its_start_replaces_what_was_set(loaded: Loader) -> None:
+    configuration = loaded("house.doors: 3").with_values({"house.doors": 4})
+    assert configuration.of(House).doors == 4
+    assert configuration.redacted()["house.doors"] == "4"
+    assert configuration.origin("house.doors") == "the start of this process"
+
+
 def test_a_wrong_secret_is_not_quoted_in_the_error(folder: Path, home: Path) -> None:
     @dataclass(frozen=True, kw_only=True)
     class Vault:

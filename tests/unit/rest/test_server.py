@@ -55,6 +55,11 @@ async def test_the_advertised_name_appears_in_the_url() -> None:
         assert url.startswith("http://localhost:")
 
 
+async def test_an_ipv6_address_is_in_brackets_in_the_url() -> None:
+    async with Master(options=options("0", bind_address="::1")).serving() as url:
+        assert url.startswith("http://[::1]:")
+
+
 async def test_a_request_in_progress_ends_before_the_server_does() -> None:
     """New connections are refused afterwards (REST-06)."""
     master = Master()

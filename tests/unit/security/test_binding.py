@@ -1,7 +1,7 @@
 import pytest
 
 from stoker.core.errors import InvalidOption
-from stoker.security.binding import check_binding
+from stoker.security.binding import advertised_host, check_binding
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
@@ -14,3 +14,20 @@ def test_every_other_address_needs_authentication(address: str) -> None:
     with pytest.raises(InvalidOption, match=r"jobmanager\.bind-host .* not authenticated"):
         check_binding(address, "jobmanager.bind-host", authenticated=False)
     check_binding(address, "jobmanager.bind-host", authenticated=True)
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", ""])
+def test_an_address_for_all_interfaces_is_never_published(bind: str) -> None:
+    """The leader would be published at an address that leads each standby to itself."""
+    with pytest.raises(InvalidOption, match=r"rest\.bind-address .* set rest\.address to the name"):
+        advertised_host(bind, "rest.bind-address", None, "rest.address")
+    with pytest.raises(InvalidOption, match=r"^rest\.address 0\.0\.0\.0 stands for all"):
+        advertised_host(bind, "rest.bind-address", "0.0.0.0", "rest.address")
+    host = advertised_host(bind, "rest.bind-address", "stoker.example.org", "rest.address")
+    assert host == "stoker.example.org"
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1", "::1", "stoker.example.org"])
+def test_the_bind_address_is_published_unless_another_is_set(bind: str) -> None:
+    assert advertised_host(bind, "rest.bind-address", None, "rest.address") == bind
+    assert advertised_host(bind, "rest.bind-address", "proxy", "rest.address") == "proxy"
