@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from stoker.core.errors import InvalidOption
 from stoker.core.graph import JobType, RestartPolicy
+from stoker.core.job_options import (
+    JOB_OPTIONS,
+    PARALLELISM_OVERRIDES,
+    RESTART_TYPE,
+    parse_overrides,
+)
 from stoker.core.options import option
 
 
@@ -109,11 +116,29 @@ class JobMasterOptions:
         timedelta(seconds=10),
     )
     parallelism_overrides: dict[str, str] = option(
-        "pipeline.jobvertex-parallelism-overrides",
+        PARALLELISM_OVERRIDES,
         "Number of shuffle partitions by the name of a vertex, for the region that it belongs to; "
         "what a job sets under this key in its own configuration wins.",
         {},
     )
+
+    def __post_init__(self) -> None:
+        """Check what every job master reads: a wrong value would break all jobs of the cluster."""
+        try:
+            if self.restart_strategy:
+                JOB_OPTIONS[RESTART_TYPE](self.restart_strategy)
+        except ValueError as error:
+            message = f"{RESTART_TYPE} is {self.restart_strategy!r}: {error}"
+            raise InvalidOption(message, key=RESTART_TYPE) from error
+        for vertex, number in self.parallelism_overrides.items():
+            try:
+                parse_overrides(f"{vertex}:{number}")
+            except ValueError as error:
+                raise InvalidOption(
+                    f"{PARALLELISM_OVERRIDES} of vertex {vertex} is {number!r}; write a whole "
+                    "number from 1 up",
+                    key=PARALLELISM_OVERRIDES,
+                ) from error
 
     def policy_for(self, job_type: JobType) -> RestartPolicy:
         """Restart policy of the cluster, for jobs that set none of their own."""

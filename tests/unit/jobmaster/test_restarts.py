@@ -1,5 +1,7 @@
 """Restart strategies."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -130,6 +132,23 @@ def test_restart_options_of_a_job_take_precedence_over_those_of_the_cluster() ->
 @pytest.mark.parametrize("word", ["off", "disable", "none"])
 def test_restarts_can_be_switched_off_for_streaming_jobs(word: str) -> None:
     assert JobMasterOptions(restart_strategy=word).policy_for(JobType.STREAMING).strategy == "none"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parallelism_overrides": {"total": "many"}}, "of vertex total is 'many'; write a whole"),
+        ({"parallelism_overrides": {"a": "1", "total": "0"}}, "of vertex total is '0'"),
+        ({"parallelism_overrides": {"a,b": "1"}}, "of vertex a,b is '1'"),
+        ({"restart_strategy": "sometimes"}, "restart-strategy.type is 'sometimes': choose one of"),
+    ],
+)
+def test_a_wrong_option_of_the_cluster_names_itself_at_the_start(
+    options: dict[str, Any], message: str
+) -> None:
+    """Otherwise it would break the master of every job, again and again."""
+    with pytest.raises(InvalidOption, match=message):
+        JobMasterOptions(**options)
 
 
 @pytest.mark.parametrize(
