@@ -48,6 +48,20 @@ def deny_reads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return denied
 
 
+def hang_reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, asyncio.Event]:
+    """The returned mapping is empty; reading a path that is added to it waits for its event."""
+    hanging: dict[str, asyncio.Event] = {}
+    read = MemoryStorage.read
+
+    async def read_when_it_no_longer_hangs(storage: MemoryStorage, path: str) -> bytes:
+        if path in hanging:
+            await hanging[path].wait()
+        return await read(storage, path)
+
+    monkeypatch.setattr(MemoryStorage, "read", read_when_it_no_longer_hangs)
+    return hanging
+
+
 class ProcessKiller:
     """Kills the process that reaches a failpoint for the nth time."""
 

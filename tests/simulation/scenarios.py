@@ -1,6 +1,7 @@
 """Jobs for the fake engine, scenarios on a simulated cluster, and what scenarios ask it."""
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import msgspec
 
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.graph import (
+    Artifact,
+    ArtifactKind,
     FormatRead,
     FormatWrite,
     JobGraph,
@@ -21,6 +24,7 @@ from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.dispatcher.options import QueueOptions
 from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.jobmaster.options import JobMasterOptions
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 
@@ -78,6 +82,16 @@ def stream(
     return msgspec.structs.replace(graph, configuration=graph.configuration | settings)
 
 
+def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str]:
+    """The job with a file, which is uploaded; and the path of the file in the storage."""
+    content = b"print()"
+    sha256 = hashlib.sha256(content).hexdigest()
+    file = Artifact(name="a.py", kind=ArtifactKind.PYTHON, sha256=sha256, size=len(content))
+    path = f"blobs/{graph.job_id}/{sha256}"
+    cluster.storage.files[path] = content
+    return msgspec.structs.replace(graph, artifacts=(file,)), path
+
+
 def simulate(
     folder: Path,
     scenario: Callable[[SimulatedCluster], Awaitable[None]],
@@ -85,13 +99,21 @@ def simulate(
     seed: int = 1,
     masters: int = 2,
     executors: int = 3,
+    slots: int = 2,
     queues: QueueOptions | None = None,
+    job_master: JobMasterOptions | None = None,
 ) -> SimulatedCluster:
     """Run `scenario`, check the invariants at its end, and return the cluster."""
     clusters: list[SimulatedCluster] = []
 
     async def run() -> None:
-        cluster = SimulatedCluster(seed, folder, queues=queues or QueueOptions())
+        cluster = SimulatedCluster(
+            seed,
+            folder,
+            slots=slots,
+            queues=queues or QueueOptions(),
+            job_master=job_master or JobMasterOptions(),
+        )
         clusters.append(cluster)
         async with cluster.running(masters=masters, executors=executors):
             await scenario(cluster)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation.faults import fail_over
+from simulation.faults import fail_over, hang_reads
 from simulation.scenarios import FOREVER, graph_path, job, simulate
 from stoker.core.states import JobStatus
+from stoker.jobmaster.savepoints.records import savepoints_record_path
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 TEN_MINUTES = 600.0
@@ -160,6 +161,29 @@ def test_attempts_keep_running_while_a_new_leader_waits_for_the_storage(tmp_path
                 await fail_over(cluster)
             await asyncio.sleep(TEN_MINUTES / 3)
         cluster.storage.come_back()
+        await asyncio.sleep(120)
+        assert await cluster.status(stream) is JobStatus.RUNNING
+        await cluster.cancel(stream)
+        assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
+
+    cluster = simulate(tmp_path, scenario)
+    assert len(cluster.history.attempts) == 1
+
+
+def test_attempts_keep_running_while_the_storage_hangs_at_the_start_of_a_job_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new job master exists, but decides nothing before it has read all records (FAULT-04)."""
+    hanging = hang_reads(monkeypatch)
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(5)
+        path = savepoints_record_path(stream)
+        hanging[path] = asyncio.Event()
+        await fail_over(cluster)
+        await asyncio.sleep(TEN_MINUTES)
+        hanging.pop(path).set()
         await asyncio.sleep(120)
         assert await cluster.status(stream) is JobStatus.RUNNING
         await cluster.cancel(stream)

@@ -11,8 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.faults import ProcessKiller
-from simulation.scenarios import details_of, job, simulate, stream, wait_until_running
+from simulation.faults import ProcessKiller, kill_leader
+from simulation.scenarios import (
+    details_of,
+    graph_path,
+    job,
+    simulate,
+    stream,
+    wait_until_running,
+    with_file,
+)
 from stoker.core.errors import CannotTakeSavepoint, Conflict, InvalidInput, NotFound
 from stoker.core.failpoints import armed
 from stoker.core.graph import JobGraph
@@ -24,6 +32,7 @@ from stoker.core.replacements import (
     ReplacementRequest,
 )
 from stoker.core.states import JobStatus
+from stoker.dispatcher.replacements.decide import START_SECONDS
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.testing.simulated_cluster import SimulatedCluster
 
@@ -98,11 +107,14 @@ def test_a_good_version_replaces_the_old_one(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
-        new = version(cluster, GOOD)
+        new, path = with_file(cluster, version(cluster, GOOD))
         await trigger_replacement(cluster, upgrade(old, new))
         await trigger_replacement(cluster, upgrade(old, new))
         with pytest.raises(Conflict, match="used for another replacement"):
             await trigger_replacement(cluster, upgrade(old, version(cluster, GOOD)))
+        with pytest.raises(Conflict, match="is already being replaced"):
+            await trigger_replacement(cluster, upgrade(old, new, "7" * 32))
+        assert path in cluster.storage.files
         with pytest.raises(Conflict, match="is already being replaced"):
             await trigger_replacement(cluster, upgrade(old, version(cluster, GOOD), "6" * 32))
         over = await wait_until_over(cluster, old)
@@ -172,15 +184,44 @@ def test_the_old_version_is_not_restored_when_a_user_cancels_the_new_one(tmp_pat
     simulate(tmp_path, scenario)
 
 
+def test_a_new_version_that_was_in_quarantine_is_not_cancelled_for_not_running(
+    tmp_path: Path,
+) -> None:
+    """It gets its whole trial window when it can be loaded again (RUN-12)."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        old = await cluster.submit(stream(cluster))
+        await wait_until_running(cluster, old)
+        new = version(cluster, GOOD)
+        await trigger_replacement(cluster, upgrade(old, new))
+        await wait_for_phase(cluster, old, ReplacementPhase.WATCHING)
+        await wait_until_running(cluster, new.job_id)
+        path = graph_path(cluster, new.job_id)
+        sound, cluster.storage.files[path] = cluster.storage.files[path], b""
+        await kill_leader(cluster)
+        await asyncio.sleep(2 * START_SECONDS)
+        cluster.storage.files[path] = sound
+        over = await wait_until_over(cluster, old)
+        assert (over.phase, over.running_id) == (ReplacementPhase.DONE, new.job_id)
+        await cancel_and_wait(cluster, new.job_id)
+
+    cluster = simulate(tmp_path, scenario)
+    assert len(cluster.history.attempts) == 4
+
+
 def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Path) -> None:
+    """The files of its new version are deleted."""
+
     async def scenario(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=5))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
             await trigger_replacement(cluster, upgrade(batch, version(cluster, GOOD)))
         old = await cluster.submit(stream(cluster))
         await wait_until_running(cluster, old)
+        refused, path = with_file(cluster, job(cluster))
         with pytest.raises(InvalidInput, match="is a batch job"):
-            await trigger_replacement(cluster, upgrade(old, job(cluster)))
+            await trigger_replacement(cluster, upgrade(old, refused))
+        assert path not in cluster.storage.files
         without_partitions = msgspec.structs.replace(rescale(old), partitions=None)
         with pytest.raises(InvalidInput, match="partitions must be"):
             await trigger_replacement(cluster, without_partitions)

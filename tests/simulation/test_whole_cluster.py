@@ -10,9 +10,22 @@ from pathlib import Path
 import pytest
 
 from simulation.faults import kill_leader, leader_of
-from simulation.scenarios import FOREVER, details_of, job, simulate
+from simulation.scenarios import (
+    FOREVER,
+    details_of,
+    job,
+    simulate,
+    stream,
+    wait_until_running,
+)
+from stoker.config.load import configuration_from
+from stoker.config.options import ALL
+from stoker.config.sources import settings_on_command_line
+from stoker.config.tree import OptionTree
 from stoker.core.graph import RestartPolicy
+from stoker.core.job_options import PARALLELISM_OVERRIDES, shuffle_partitions
 from stoker.core.states import JobStatus
+from stoker.processes.master import part_options
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 
@@ -270,3 +283,26 @@ def test_a_job_waits_for_task_executors_that_start_long_after_it(tmp_path: Path)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
     simulate(tmp_path, scenario, executors=0)
+
+
+def test_parallelism_overrides_of_the_cluster_reach_the_tasks(tmp_path: Path) -> None:
+    """From the configuration of the master to the engine; the job's own win (DISP-23)."""
+    definition = f"{PARALLELISM_OVERRIDES}=sink-0:7,sink-1:8"
+    configuration = configuration_from(OptionTree(ALL), settings_on_command_line([definition]))
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        own = stream(cluster, **{PARALLELISM_OVERRIDES: "sink-1:3"})
+        job_id = await cluster.submit(own)
+        await wait_until_running(cluster, job_id)
+        engines = [process.engine for process in cluster.processes.values() if process.engine]
+        partitions = {
+            task.region_id: shuffle_partitions(task.graph.configuration, task.region.vertices)
+            for engine in engines
+            for task in engine.tasks
+        }
+        assert partitions == {"sink-0": 7, "sink-1": 3}
+        await cluster.cancel(job_id)
+        assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
+
+    options = part_options(configuration)
+    simulate(tmp_path, scenario, job_master=options.job_master)

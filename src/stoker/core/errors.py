@@ -34,6 +34,7 @@ StokerError
 │   └── LeadershipLost
 ├── SessionExpired              503
 ├── CorruptContent              400  bytes do not match their checksum
+├── CannotResume                500  a job that ran before cannot be started again
 ├── SavepointFailed             500  the operation failed, the job keeps running
 ├── HandshakeFailed             500  protocol version or gateway mismatch
 ├── RemoteError                 500  an exception of the other process that is not one of these
@@ -225,6 +226,10 @@ class SessionExpired(StokerError):
 
 class CorruptContent(StokerError):
     status = 400
+
+
+class CannotResume(StokerError):
+    pass
 
 
 class SavepointFailed(StokerError):

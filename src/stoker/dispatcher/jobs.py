@@ -26,7 +26,14 @@ from stoker.aio.log_context import bind_log_fields
 from stoker.aio.retry import Backoff
 from stoker.aio.scope import TaskScope
 from stoker.core.description import plan_of
-from stoker.core.errors import CorruptContent, Fenced, KeyExists, SessionExpired, StokerError
+from stoker.core.errors import (
+    CannotResume,
+    CorruptContent,
+    Fenced,
+    KeyExists,
+    SessionExpired,
+    StokerError,
+)
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
@@ -69,6 +76,16 @@ class LiveJob:
     on_change: Callable[[], None] = lambda: None
     changes: Latest[int] = field(default_factory=lambda: Latest(0))
     """Counts every possible change of the job."""
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether a job master may decide about attempts.
+
+        One that still reads the records, perhaps from a storage that hangs, decides nothing.
+        """
+        running = self.running.value
+        is_reading = running is not None and running.status is JobStatus.INITIALIZING
+        return self.stage is not JobStage.UNDRIVEN and not is_reading
 
     @property
     def status(self) -> JobStatus:
@@ -175,9 +192,9 @@ class LiveJobs:
         return set(self._jobs)
 
     def is_undriven(self, job_id: JobId) -> bool:
-        """Whether the job has no master at the moment and is not cancelled."""
+        """Whether no master decides about the job's attempts, and the job is not cancelled."""
         job = self._jobs.get(job_id)
-        waits = job is not None and job.stage is JobStage.UNDRIVEN and not job.cancel_wanted
+        waits = job is not None and not job.is_driven and not job.cancel_wanted
         return waits or self.quarantine.holds_uncancelled(job_id)
 
     def in_cleanup(self) -> set[JobId]:
@@ -237,10 +254,10 @@ class LiveJobs:
         await self.queues.wait_for_turn(job_id)
         try:
             await self._run_until_ended(job)
-        except CorruptContent as damage:
+        except (CorruptContent, CannotResume) as error:
             self._remove(job_id)
             self.queues.leave(job_id)
-            self.quarantine.add(job.to_run, str(damage), cancel_wanted=job.cancel_wanted)
+            self.quarantine.add(job.to_run, str(error), cancel_wanted=job.cancel_wanted)
             self._count_change()
             return
         self.queues.leave(job_id)
@@ -262,7 +279,7 @@ class LiveJobs:
             began = loop.time()
             try:
                 await self._run(job)
-            except (Fenced, SessionExpired, CorruptContent):
+            except (Fenced, SessionExpired, CorruptContent, CannotResume):
                 raise
             # The border between one job and all others: a broken job master harms only its own job.
             except Exception as error:

@@ -21,7 +21,15 @@ from stoker.aio.latest import Latest
 from stoker.aio.log_context import bind_log_fields
 from stoker.core.checkpoints import RestoredFrom, SavepointRequest, SavepointTaken
 from stoker.core.description import engine_text, plan_of
-from stoker.core.errors import CannotTakeSavepoint, InvalidOption, StokerError
+from stoker.core.errors import (
+    CannotResume,
+    CannotTakeSavepoint,
+    CorruptContent,
+    Fenced,
+    InvalidOption,
+    SessionExpired,
+    StokerError,
+)
 from stoker.core.graph import JobGraph, RestartPolicy
 from stoker.core.job_options import policy_by_keys, with_cluster_overrides
 from stoker.core.results import Failure, FailureRecord, JobDetails
@@ -41,7 +49,12 @@ from stoker.jobmaster.options import FailoverStrategy, JobMasterOptions
 from stoker.jobmaster.outputs import DecidedOutputs
 from stoker.jobmaster.resource_manager_link import deregister, fail_when_starved, keep_registered
 from stoker.jobmaster.savepoints.operations import JobSavepoints
-from stoker.jobmaster.savepoints.origins import recorded_origin, restore_origin, retain_checkpoint
+from stoker.jobmaster.savepoints.origins import (
+    presumed_origin,
+    recorded_origin,
+    restore_origin,
+    retain_checkpoint,
+)
 from stoker.jobmaster.savepoints.records import (
     SavepointsRecord,
     StopRecord,
@@ -150,9 +163,11 @@ class JobMasterRunner:
         # checkpoints that it has made since its start.
         origin = await self._recorded_origin()
         try:
-            origin = origin or await self._restore_origin()
+            origin = origin or await self._restore_origin(has_run=bool(records))
             job = self._new_driver(leadership, attempts)
         except StokerError as error:
+            if self._to_run.recovered or records:
+                raise _failed_resumption(error) from error
             self._end.set_result(self._end_of_failed_start(error))
             self.deregistered.set()
             return
@@ -192,12 +207,14 @@ class JobMasterRunner:
             return None
         return await recorded_origin(self._to_run.graph, self._storage)
 
-    async def _restore_origin(self) -> RestoredFrom | None:
+    async def _restore_origin(self, *, has_run: bool) -> RestoredFrom | None:
         if self._cancel_wanted:
             return None
-        services = self._services
+        graph, services = self._to_run.graph, self._services
+        if has_run:
+            return presumed_origin(graph, self._to_run.submitted_at)
         return await restore_origin(
-            self._to_run.graph, self._storage, services.savepoints, services.wall_clock()
+            graph, self._storage, services.savepoints, services.wall_clock()
         )
 
     async def _load_savepoints(
@@ -306,6 +323,18 @@ def policy_of(graph: JobGraph, options: JobMasterOptions) -> RestartPolicy:
     except ValueError as error:
         raise InvalidOption(str(error)) from error
     return graph.restart or by_keys or options.policy_for(graph.job_type)
+
+
+def _failed_resumption(error: StokerError) -> StokerError:
+    """The error with which the start of a job fails that a leader has taken over.
+
+    It never ends the job: the clean-up would delete the state that the job has made. After an error
+    that a retry can overcome the dispatcher starts another job master, after `CannotResume` and
+    `CorruptContent` the job goes to quarantine.
+    """
+    if error.retriable or isinstance(error, Fenced | SessionExpired | CorruptContent):
+        return error
+    return CannotResume(f"the job cannot be started again: {error}")
 
 
 def _with_overrides(graph: JobGraph, options: JobMasterOptions) -> JobGraph:

@@ -1,9 +1,10 @@
 """An engine without Spark: tasks take virtual time and end as the configuration of their job says.
 
 `fake.seconds` is the run time of each region (default 1). `fake.fails` is the number of attempts of
-each region that fail first (default 0). `fake.cancel-seconds` is the time that a cancelled attempt
-takes to end (default 0). `fake.start-seconds` is the time that a launch takes (default 0).
-With `fake.no-boundary` a stream finds no batch boundary.
+each region that fail first (default 0), after `fake.fail-seconds` (default: `fake.seconds`).
+`fake.cancel-seconds` is the time that a cancelled attempt takes to end (default 0).
+`fake.start-seconds` is the time that a launch takes (default 0). With `fake.no-boundary` a stream
+finds no batch boundary.
 """
 
 import asyncio
@@ -45,6 +46,11 @@ class FakeEngine:
     def description(self) -> Mapping[str, str]:
         return {"engine": "fake"}
 
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks that run now."""
+        return [running.task for running in self._running]
+
     async def wait_until_ready(self) -> None:
         return
 
@@ -80,7 +86,7 @@ class FakeRunningTask:
     def __init__(
         self, task: Task, listener: Listener, span: AttemptSpan, wall_clock: WallClock
     ) -> None:
-        self._task = task
+        self.task = task
         self._listener = listener
         self._span = span
         self._wall_clock = wall_clock
@@ -92,13 +98,17 @@ class FakeRunningTask:
         self._listener(StateChanged(ExecutionState.INITIALIZING))
         await asyncio.sleep(0.05)
         self._listener(StateChanged(ExecutionState.RUNNING))
-        seconds = float(self._task.graph.configuration.get("fake.seconds", "1"))
+        settings = self.task.graph.configuration
+        seconds = float(settings.get("fake.seconds", "1"))
+        is_to_fail = self.task.attempt_number < int(settings.get("fake.fails", "0"))
+        if is_to_fail:
+            seconds = float(settings.get("fake.fail-seconds", seconds))
         if await self._is_over_within(seconds / 2):
             return
         self._listener(Progressed(Progress(tasks_total=2, tasks_done=1)))
         if await self._is_over_within(seconds / 2):
             return
-        if self._task.attempt_number < int(self._task.graph.configuration.get("fake.fails", "0")):
+        if is_to_fail:
             failure = Failure(error="FakeFailure", message="asked for by fake.fails")
             self._end(ExecutionState.FAILED, failure)
         else:
@@ -113,10 +123,10 @@ class FakeRunningTask:
 
         A batch boundary is reached at once or never.
         """
-        if not self._task.region.streaming:
+        if not self.task.region.streaming:
             await asyncio.sleep(seconds)
             return False
-        control = StreamControl(self._task.directory)
+        control = StreamControl(self.task.directory)
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while loop.time() < until:
@@ -129,7 +139,7 @@ class FakeRunningTask:
 
     async def _is_finished_by(self, control: StreamControl, order: SuspendOrder) -> bool:
         loop = asyncio.get_running_loop()
-        reached = self._task.graph.configuration.get("fake.no-boundary") is None
+        reached = self.task.graph.configuration.get("fake.no-boundary") is None
         deadline = loop.time() + (order.hold_seconds if reached else order.limit_seconds)
         if reached:
             control.answer(Boundary(order_id=order.order_id, reached=True, batch_id=0))
@@ -150,9 +160,9 @@ class FakeRunningTask:
 
     def _outcome_of(self, state: ExecutionState, failure: Failure | None = None) -> AttemptOutcome:
         return AttemptOutcome(
-            job_id=self._task.graph.job_id,
-            region=self._task.region_id,
-            attempt=self._task.attempt,
+            job_id=self.task.graph.job_id,
+            region=self.task.region_id,
+            attempt=self.task.attempt,
             state=state,
             at=self._wall_clock(),
             failure=failure,
@@ -168,7 +178,7 @@ class FakeRunningTask:
     async def cancel(self) -> None:
         if self._outcome.done():
             return
-        seconds = float(self._task.graph.configuration.get("fake.cancel-seconds", "0"))
+        seconds = float(self.task.graph.configuration.get("fake.cancel-seconds", "0"))
         await asyncio.sleep(0 if self._span.ended is not None else seconds)
         self.work.cancel()
         await asyncio.gather(self.work, return_exceptions=True)

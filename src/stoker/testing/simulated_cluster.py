@@ -33,6 +33,7 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
 from stoker.processes.shutdown import first_of
 from stoker.rpc.memory import MemoryNetwork
@@ -119,6 +120,7 @@ class SimulatedCluster:
     """Parent of the working directories of task executors; its content never affects the run."""
     slots: int = 2
     queues: QueueOptions = field(default_factory=QueueOptions)
+    job_master: JobMasterOptions = field(default_factory=JobMasterOptions)
     history: History = field(default_factory=History)
     repartition: RepartitionState = cannot_repartition
     """How masters repartition the state in a savepoint."""
@@ -176,7 +178,9 @@ class SimulatedCluster:
             wall_clock=self.wall_clock,
             open_storage=lambda _url: self.saved,
             repartition=self._repartition,
-            options=PartOptions(heartbeat=HEARTBEAT, queues=self.queues),
+            options=PartOptions(
+                heartbeat=HEARTBEAT, queues=self.queues, job_master=self.job_master
+            ),
             shutdowns=shutdowns,
         )
         task = self._scope.spawn(name, self._live(name, lambda: self._run_master(services)))

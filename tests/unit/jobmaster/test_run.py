@@ -8,7 +8,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from stoker.core.errors import CorruptContent, StorageUnavailable
+from stoker.core.errors import CannotResume, CorruptContent, StorageUnavailable
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, RegionId, ResourceId
 from stoker.core.results import JobDetails
@@ -22,6 +22,7 @@ from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.job import JobMasterServices
 from stoker.jobmaster.run import JobMasterRunner
 from stoker.rpc.memory import MemoryNetwork
+from stoker.savepoints.locations import SavepointServices
 from stoker.savepoints.restore import restore_record_path
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
@@ -40,11 +41,24 @@ RECORD = AttemptRecord(
 )
 
 
+RESTORED = msgspec.structs.replace(
+    graph_with_sinks("out", streaming=True), restore=Restore(path="/saved/savepoint-1")
+)
+
+
 def runner_of(
-    graph: JobGraph, session: MemoryCoordinator, ids: Ids, storage: MemoryStorage
+    graph: JobGraph,
+    session: MemoryCoordinator,
+    ids: Ids,
+    storage: MemoryStorage,
+    *,
+    recovered: bool = False,
+    saved: MemoryStorage | None = None,
 ) -> JobMasterRunner:
+    """`saved` is the storage of savepoints."""
+    savepoints = saved or MemoryStorage()
     return JobMasterRunner(
-        JobToRun(graph=graph, submitted_at=0),
+        JobToRun(graph=graph, submitted_at=0, recovered=recovered),
         JobMasterServices(
             rpc=MemoryNetwork().service("master"),
             ids=ids,
@@ -53,6 +67,7 @@ def runner_of(
             heartbeat=HeartbeatOptions(
                 interval=timedelta(seconds=2), timeout=timedelta(seconds=10)
             ),
+            savepoints=SavepointServices(open_storage=lambda _url: savepoints),
         ),
         storage=storage,
     )
@@ -108,13 +123,67 @@ def test_an_unreadable_record_of_the_start_from_a_savepoint_does_not_fail_the_jo
         await storage.write(restore_record_path(JOB), b'{"path": "\xff')
         if is_away:
             storage.go_away()
-        graph = msgspec.structs.replace(
-            graph_with_sinks("out", streaming=True), restore=Restore(path="/saved/savepoint-1")
-        )
-        runner = runner_of(graph, session, ids, storage)
+        runner = runner_of(RESTORED, session, ids, storage)
         leadership = await seize_leadership(session, component="job", ids=ids)
         with pytest.raises(error):
             await runner.lead(leadership)
         assert runner.status is JobStatus.INITIALIZING
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize("recovered", [False, True])
+def test_only_a_new_job_fails_because_its_start_failed(recovered: bool) -> None:
+    """The savepoint is gone. A job that a leader recovers may have state of its own (DISP-10)."""
+
+    async def scenario() -> None:
+        ids = Ids(random.Random(1))
+        session = MemoryCoordination().session()
+        runner = runner_of(RESTORED, session, ids, MemoryStorage(), recovered=recovered)
+        leadership = await seize_leadership(session, component="job", ids=ids)
+        if recovered:
+            with pytest.raises(CannotResume, match="there is no such directory"):
+                await runner.lead(leadership)
+        else:
+            await runner.lead(leadership)
+            failure = (await runner.wait_for_end()).failure
+            assert failure is not None
+            assert failure.error == "UnusableSavepoint"
+
+    run_virtual(scenario)
+
+
+def test_a_recovered_job_waits_for_the_storage_of_its_savepoint() -> None:
+    """The dispatcher starts another job master after this error, for as long as it takes."""
+
+    async def scenario() -> None:
+        ids = Ids(random.Random(1))
+        session = MemoryCoordination().session()
+        saved = MemoryStorage()
+        saved.go_away()
+        runner = runner_of(RESTORED, session, ids, MemoryStorage(), recovered=True, saved=saved)
+        leadership = await seize_leadership(session, component="job", ids=ids)
+        with pytest.raises(StorageUnavailable):
+            await runner.lead(leadership)
+
+    run_virtual(scenario)
+
+
+def test_a_job_that_had_attempts_is_not_restored_again_when_its_record_is_lost() -> None:
+    """Its own checkpoints are newer, and its savepoint may be gone."""
+
+    async def scenario() -> None:
+        ids = Ids(random.Random(1))
+        session = MemoryCoordination().session()
+        runner = runner_of(RESTORED, session, ids, MemoryStorage())
+        leadership = await seize_leadership(session, component="job", ids=ids)
+        await AttemptStore(leadership).put(RECORD)
+        leading = asyncio.create_task(runner.lead(leadership))
+        await runner.wait_for_change(JobStatus.INITIALIZING)
+        restored = runner.details().checkpoints.restored
+        assert restored is not None
+        assert restored.path == "/saved/savepoint-1"
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
 
     run_virtual(scenario)

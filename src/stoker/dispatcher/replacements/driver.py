@@ -20,6 +20,7 @@ from stoker.core.errors import (
     Fenced,
     JobAlreadyEnded,
     JobNotFound,
+    JobQuarantined,
     NotFound,
     SessionExpired,
     StokerError,
@@ -114,6 +115,9 @@ class ReplacementDriver:
                 raise
             except StokerError as error:
                 log.warning("replacement %s: %s", self.plan.value.trigger_id, error)
+                if isinstance(error, JobQuarantined):
+                    # The job had no chance to run in this time.
+                    self._phase_since = asyncio.get_running_loop().time()
                 await asyncio.sleep(RETRY_SECONDS)
             # The border between one replacement and all jobs: a fault harms only this replacement.
             except Exception:

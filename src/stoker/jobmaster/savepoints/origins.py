@@ -49,6 +49,17 @@ async def recorded_origin(graph: JobGraph, storage: Storage) -> RestoredFrom | N
     return None if record is None else _origin_in(record)
 
 
+def presumed_origin(graph: JobGraph, started_at: Millis) -> RestoredFrom | None:
+    """The origin of a job that has had attempts: they prove that its restoration was complete.
+
+    Its record is lost, but the job's own checkpoints are newer than what could be restored again.
+    """
+    if graph.restore is None:
+        return None
+    log.warning("the record of the start from %s is gone; the job continues", graph.restore.path)
+    return RestoredFrom(path=graph.restore.path, at=started_at)
+
+
 async def restore_origin(
     graph: JobGraph, storage: Storage, services: SavepointServices, now: Millis
 ) -> RestoredFrom | None:
