@@ -7,13 +7,13 @@ __version__ = "0.1.0"
 __all__ = ["Pipeline", "__version__", "connect", "connect_async"]
 
 if TYPE_CHECKING:
-    from stoker.client.connect import connect, connect_async
     from stoker.pipeline import Pipeline
+    from stoker.processes.connect import connect, connect_async
 
 _HOMES = {
     "Pipeline": "stoker.pipeline",
-    "connect": "stoker.client.connect",
-    "connect_async": "stoker.client.connect",
+    "connect": "stoker.processes.connect",
+    "connect_async": "stoker.processes.connect",
 }
 """Module of each public name, imported on first use: `stoker list` needs no authoring API."""
 

@@ -17,10 +17,17 @@ This page is generated from the commands: `make docs` writes it, a test compares
 
 ## Which master
 
-A command uses the master named by `-m URL`, else by `STOKER_MASTER`, else by the option
-`client.master` of the configuration, else the local cluster that `stoker cluster up` started.
+The first of these that names a master decides. `stoker.connect()` follows the same rule.
+
+1. `-m URL`; in Python the first argument of `connect`;
+2. the variable `STOKER_MASTER`;
+3. the cluster that runs this program, if the command or the call comes from a job;
+4. the option `client.master`: `-D`, the variable `STOKER_CLIENT_MASTER`, `stoker.yml`;
+5. the local cluster that `stoker cluster up` started, in `$STOKER_HOME` or `~/.stoker`.
+
 Separate several URLs by commas; the first that answers is used. If there is no cluster, `stoker
-run` starts one for itself.
+run` starts one for itself. If the local cluster died, every command says so and none takes another
+cluster in its place.
 
 ## Exit codes
 

@@ -37,7 +37,22 @@ def parse(source: str, file: Path) -> ast.Module:
 
 def is_pipeline(tree: ast.Module) -> bool:
     """True for a file that uses Stoker's authoring API; any other file is a program."""
-    return any(name.split(".")[0] == "stoker" for name, _ in imported_modules(tree))
+    uses_stoker = any(name.split(".")[0] == "stoker" for name, _ in imported_modules(tree))
+    return uses_stoker and not _only_connects(tree)
+
+
+def _only_connects(tree: ast.Module) -> bool:
+    """Whether the file calls a cluster, and never mentions the class that defines jobs."""
+    used: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="stoker"), attr=name):
+                used.add(name)
+            case ast.ImportFrom(module="stoker", names=aliases):
+                used.update(alias.name for alias in aliases)
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name == "Pipeline":
+                used.add(name)
+    return not used.isdisjoint({"connect", "connect_async"}) and "Pipeline" not in used
 
 
 @contextmanager

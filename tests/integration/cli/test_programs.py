@@ -29,6 +29,18 @@ print("counted", spark.range(int(sys.argv[1])).count())
 if len(sys.argv) > 2:
     sys.exit(int(sys.argv[2]))
 """
+ASKS_ITS_CLUSTER = """
+import json, subprocess, sys
+import stoker
+
+with stoker.connect() as cluster:
+    print(*[f"{job.name} {job.state.value}" for job in cluster.jobs() if job.name == "asks"])
+listed = subprocess.run(
+    [sys.executable, "-m", "stoker.cli.main", "list", "--json"], capture_output=True, check=True
+)
+jobs = json.loads(listed.stdout)
+print(*[f"{job['name']} {job['state']}" for job in jobs if job["name"] == "asks"])
+"""
 STREAMS_AND_FAILS = """
 import sys, time
 from pathlib import Path
@@ -81,6 +93,15 @@ def test_a_command_forwards_the_output_and_exit_code_of_its_program(stoker, tmp_
     log = f"{url}/attempts/{region['current']['attempt']}/stdout"
     with urllib.request.urlopen(log, timeout=30) as answer:
         assert answer.read() == b"to stdout ['a', 'b c'] monday\n"
+
+
+def test_a_program_finds_the_cluster_that_runs_it(stoker, tmp_path: Path) -> None:
+    script = tmp_path / "asks.py"
+    script.write_text(ASKS_ITS_CLUSTER)
+    # Another home than that of the cluster: only the surroundings of the program can tell.
+    done = stoker("run", script, "--name", "asks", "--env", f"HOME={tmp_path}")
+    from_client, from_command = done.stdout.splitlines()
+    assert from_client == from_command == "asks RUNNING"
 
 
 def test_a_program_can_run_on_the_shared_server(stoker, tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ from stoker.pipeline.python_file import is_pipeline, parse
         "from stoker import Pipeline\np = Pipeline('x')",
         "import stoker\np = stoker.Pipeline('x')",
         "def f():\n    from stoker.pipeline import Pipeline",
+        "import stoker\np = stoker.Pipeline('x')\nstoker.connect().submit(p)",
+        "from stoker import Pipeline, connect\np = Pipeline('x')",
+        "import stoker, sqlite3\nfrom jobs import p\nsqlite3.connect('x')",
     ],
 )
 def test_a_file_that_uses_stoker_is_a_pipeline(source: str) -> None:
@@ -27,9 +30,16 @@ def test_a_file_that_uses_stoker_is_a_pipeline(source: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["", "from pyspark.sql import SparkSession", "import stokers", "x = 'from stoker import y'"],
+    [
+        "",
+        "from pyspark.sql import SparkSession",
+        "import stokers",
+        "x = 'from stoker import y'",
+        "import stoker\nwith stoker.connect() as c:\n    c.submit('orders.py')",
+        "from stoker import connect_async",
+    ],
 )
-def test_a_file_that_does_not_use_stoker_is_a_program(source: str) -> None:
+def test_a_file_that_defines_no_job_of_stoker_is_a_program(source: str) -> None:
     assert not is_pipeline(ast.parse(source))
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from stoker.cli.connection import connect, find_masters, local_masters
+from stoker.cli.connection import connect, find_masters
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_json, say
@@ -43,7 +43,7 @@ def shutdown(invocation: Invocation, yes: bool, wait_seconds: float) -> int:
     Example: stoker shutdown --yes
     """
     masters = find_masters(invocation)
-    is_local = masters is not None and masters == local_masters(default_directory())
+    is_local = masters is not None and masters == LocalCluster(default_directory()).masters
     with connect(invocation) as client:
         _confirm(client, yes)
         client.shut_down()

@@ -4,6 +4,7 @@ import click
 
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.service import serve_until_signal
+from stoker.processes.discovery import name_masters_for_programs
 from stoker.processes.task_executor import run_task_executor
 
 
@@ -19,4 +20,6 @@ def task_executor(invocation: Invocation) -> int:
 
     Example: stoker task-executor -D taskmanager.numberOfTaskSlots=4
     """
-    return serve_until_signal(run_task_executor, invocation.configuration(), json=invocation.json)
+    configuration = invocation.configuration()
+    name_masters_for_programs(configuration)
+    return serve_until_signal(run_task_executor, configuration, json=invocation.json)

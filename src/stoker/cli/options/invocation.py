@@ -1,7 +1,6 @@
 """The options of every command: which master, which settings, and whether to answer in JSON."""
 
 import functools
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,18 +37,10 @@ class Invocation:
 
         `more` are definitions that win over them; `defaults` give way to them.
         """
-        # Imported late: most commands need no configuration, and should start fast.
-        from stoker.config.load import load  # noqa: PLC0415
-        from stoker.config.options import ALL  # noqa: PLC0415
-        from stoker.config.tree import OptionTree  # noqa: PLC0415
+        # Imported late, like all that a command needs only sometimes.
+        from stoker.processes.discovery import read_configuration  # noqa: PLC0415
 
-        return load(
-            OptionTree(ALL),
-            environment=os.environ,
-            file=self.config,
-            definitions=(*self.definitions, *more),
-            defaults=defaults or {},
-        )
+        return read_configuration(self.config, (*self.definitions, *more), defaults)
 
 
 def invocation_being_typed(ctx: click.Context | None) -> Invocation:
@@ -75,7 +66,7 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
         aliases=("--jobmanager",),
         metavar="URL",
         help="URL of a master, or of several with commas. Else $STOKER_MASTER, else the option "
-        "client.master, else the running local cluster.",
+        "client.master, else the local cluster.",
     )
     @click.option(
         "--config",

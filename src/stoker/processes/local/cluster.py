@@ -23,10 +23,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import Conflict, InvalidInput, StartupFailed, StokerError
 from stoker.core.extras import check_cluster_extra
+from stoker.core.values import decode_json
 from stoker.osproc.parent_death import die_with_parent_command
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster_state import (
@@ -51,6 +54,7 @@ CONFIGURATION_FILE = "stoker.yml"
 SAVEPOINTS = "savepoints"
 """Folder of the savepoints that users take; it outlives the other files of the cluster."""
 _LOCK_FILE = "cluster.lock"
+NO_PORTS: Mapping[str, str] = {}
 READY_SECONDS = 150.0
 GRACE_SECONDS = 15.0
 _REMNANTS_SECONDS = 5.0
@@ -98,6 +102,26 @@ class LocalCluster:
         """URLs of the masters that answer, in the form that a client expects."""
         return ",".join(urls_of(self.directory, self.state or ClusterState()))
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The options with which the processes were started last, as text by key."""
+        try:
+            return decode_json((self.directory / CONFIGURATION_FILE).read_bytes(), dict[str, str])
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError) as error:
+            raise StartupFailed(
+                f"the options of the local cluster cannot be read: {error}; remove "
+                f"{self.directory / CONFIGURATION_FILE}, and give them again"
+            ) from error
+
+    @property
+    def ports(self) -> dict[str, str]:
+        """REST ports by the names of the masters that run or were killed."""
+        names = [record.name for record in (self.state or ClusterState()).masters]
+        ports = {name: previous_port_of(self.directory, name) for name in names}
+        return {name: port for name, port in ports.items() if port}
+
     def start(
         self,
         *,
@@ -106,10 +130,12 @@ class LocalCluster:
         zookeeper: int = 0,
         high_availability: str | None = None,
         configuration: str = "{}",
+        ports: Mapping[str, str] | None = None,
     ) -> ClusterState:
         """Start the processes and return at once; Conflict when some of them already run.
 
         With `zookeeper` set, the cluster starts that many servers and coordinates over them.
+        `ports` names the REST port of a master, in place of the configured one.
         """
         check_cluster_extra("a cluster on this machine")
         with self._locked():
@@ -125,7 +151,7 @@ class LocalCluster:
             plan = ClusterState(high_availability=high_availability)
             state = ClusterState(
                 zookeeper=self._spawn_all("zookeeper", zookeeper, plan),
-                masters=self._spawn_all("master", masters, plan),
+                masters=self._spawn_all("master", masters, plan, ports or {}),
                 task_executors=self._spawn_all("task-executor", task_executors, plan),
                 high_availability=high_availability,
             )
@@ -243,16 +269,17 @@ class LocalCluster:
             return f"master answers at {', '.join(urls)}; {count} task executors are registered"
         return None
 
-    def _spawn_all(self, kind: str, count: int, plan: ClusterState) -> tuple[ProcessRecord, ...]:
+    def _spawn_all(
+        self, kind: str, count: int, plan: ClusterState, ports: Mapping[str, str] = NO_PORTS
+    ) -> tuple[ProcessRecord, ...]:
+        names = [f"{kind}-{number}" for number in range(1, count + 1)]
         return tuple(
-            self._spawn(f"{kind}-{number}", self._command(f"{kind}-{number}", count, plan))
-            for number in range(1, count + 1)
+            self._spawn(name, self._command(name, count, plan, ports.get(name))) for name in names
         )
 
     def _restart(self, record: ProcessRecord, state: ClusterState) -> ProcessRecord:
         port = previous_port_of(self.directory, record.name)
-        more = {"rest.bind-port": port} if port else {}
-        command = self._command(record.name, len(state.zookeeper), state, more)
+        command = self._command(record.name, len(state.zookeeper), state, port)
         return self._spawn(record.name, command)
 
     def _spawn(self, name: str, command: list[str]) -> ProcessRecord:
@@ -280,7 +307,7 @@ class LocalCluster:
         )
 
     def _command(
-        self, name: str, count: int, plan: ClusterState, more: Mapping[str, str] | None = None
+        self, name: str, count: int, plan: ClusterState, port: str | None = None
     ) -> list[str]:
         kind, _, number = name.rpartition("-")
         if kind == "zookeeper":
@@ -292,7 +319,7 @@ class LocalCluster:
             "process.working-dir": str(self.directory / "work"),
             "process.log-dir": str(self.directory / "log" / name),
             f"{owner}.resource-id": name,
-            **(more or {}),
+            **({"rest.bind-port": port} if port else {}),
         }
         definitions = [f"-D{key}={value}" for key, value in settings.items()]
         configuration = str(self.directory / CONFIGURATION_FILE)

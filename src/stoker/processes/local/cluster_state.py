@@ -142,7 +142,14 @@ def home_directory() -> Path:
 
 
 def default_directory() -> Path:
+    """Directory of the local cluster that commands refer to unless they name another one."""
     return home_directory() / "local"
+
+
+def surrounding_directory() -> Path | None:
+    """Directory of the local cluster that runs this process; None if no local cluster does."""
+    directory = os.environ.get(MARK)
+    return Path(directory) if directory else None
 
 
 def _address(directory: Path, name: str) -> dict[str, str]:

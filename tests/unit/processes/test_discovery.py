@@ -1,0 +1,124 @@
+"""Commands, programs and `stoker.connect()` find the same cluster, by the same rules."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import stoker
+from stoker.cli.connection import find_masters
+from stoker.cli.options.invocation import Invocation
+from stoker.core.errors import Unavailable
+from stoker.osproc.process_tree import start_time
+from stoker.processes.discovery import (
+    MASTER_VARIABLE,
+    name_masters_for_programs,
+    read_configuration,
+)
+from stoker.processes.local.cluster_state import ClusterState, ProcessRecord, write_state
+
+ARGUMENT = "http://argument:1"
+VARIABLE = "http://variable:2"
+SURROUNDING = "http://surrounding:3"
+OPTION = "http://option:4"
+LOCAL = "http://local:5"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("STOKER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def make_local_cluster(directory: Path, url: str, *, alive: bool = True) -> None:
+    """The files of a local cluster whose master is this process, or a process that has ended."""
+    started = start_time(os.getpid())
+    assert started is not None
+    record = ProcessRecord(
+        name="master-1", pid=os.getpid(), started=started if alive else 1, log=""
+    )
+    (directory / "work" / "master-1").mkdir(parents=True)
+    address = {"pid": os.getpid(), "rest_url": url}
+    (directory / "work" / "master-1" / "master.json").write_text(json.dumps(address))
+    write_state(directory, ClusterState(masters=(record,)))
+
+
+def found_by_command(named: str | None = None) -> str | None:
+    return find_masters(Invocation(master=named))
+
+
+def found_by_client(named: str | None = None) -> str:
+    return str(stoker.connect(named).client._masters)
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ({"argument", "variable", "surrounding", "option", "local"}, ARGUMENT),
+        ({"variable", "surrounding", "option", "local"}, VARIABLE),
+        ({"surrounding", "option", "local"}, SURROUNDING),
+        ({"option", "local"}, OPTION),
+        ({"local"}, LOCAL),
+    ],
+)
+def test_the_command_line_and_the_client_find_the_same_cluster(
+    home: Path, monkeypatch: pytest.MonkeyPatch, sources: set[str], expected: str
+) -> None:
+    if "variable" in sources:
+        monkeypatch.setenv("STOKER_MASTER", VARIABLE)
+    if "surrounding" in sources:
+        make_local_cluster(home.parent / "other", SURROUNDING)
+        monkeypatch.setenv("STOKER_LOCAL_CLUSTER", str(home.parent / "other"))
+    if "option" in sources:
+        Path("stoker.yml").write_text(f"client:\n  master: {OPTION}\n")
+    if "local" in sources:
+        make_local_cluster(home / "local", LOCAL)
+    named = ARGUMENT if "argument" in sources else None
+    assert found_by_command(named) == expected
+    assert found_by_client(named) == expected
+
+
+def test_without_any_cluster_a_command_may_start_one_and_the_client_says_so() -> None:
+    assert found_by_command() is None
+    with pytest.raises(Unavailable, match="no master is named"):
+        found_by_client()
+
+
+@pytest.mark.parametrize("find", [found_by_command, found_by_client])
+def test_a_local_cluster_that_died_is_never_replaced_by_another(home: Path, find) -> None:
+    make_local_cluster(home / "local", LOCAL, alive=False)
+    with pytest.raises(Unavailable, match=r"master-1 \(pid \d+\) died; .*stoker cluster up"):
+        find()
+
+
+@pytest.mark.parametrize("find", [found_by_command, found_by_client])
+def test_a_program_never_leaves_the_cluster_that_runs_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, find
+) -> None:
+    make_local_cluster(home / "local", LOCAL)
+    make_local_cluster(home.parent / "other", SURROUNDING, alive=False)
+    monkeypatch.setenv("STOKER_LOCAL_CLUSTER", str(home.parent / "other"))
+    with pytest.raises(Unavailable, match="other does not answer"):
+        find()
+
+
+def test_a_task_executor_names_the_masters_to_its_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STOKER_MASTER", "")
+    monkeypatch.delenv("STOKER_MASTER")
+    name_masters_for_programs(read_configuration(None, [f"client.master={OPTION}"]))
+    assert os.environ[MASTER_VARIABLE] == OPTION
+
+
+def test_a_local_cluster_leaves_it_to_its_record_where_its_masters_are(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOKER_LOCAL_CLUSTER", str(home / "local"))
+    name_masters_for_programs(read_configuration(None, [f"client.master={OPTION}"]))
+    assert "STOKER_MASTER" not in os.environ
