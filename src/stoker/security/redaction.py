@@ -3,10 +3,18 @@
 A setting is secret by its name (`core/secrets.py`). Errors and the plan may quote a secret value (a
 query contains the values of the parameters that it uses). So the values of names that are surely
 secret are searched for in these texts, too.
+
+A text may come from anybody: from a job, from a client, from a library. So credentials are found by
+their form as well: `password=x`, `--password x`, `"password": "x"`, users and passwords in URLs,
+and the tokens of HTTP headers.
+
+Invariant: redaction takes time in proportion to the length of the text, whatever the text is,
+because it runs on the event loop. So every part of a text is read a limited number of times:
+repetitions are possessive or bounded, and no search begins again inside what another one has read.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -16,10 +24,42 @@ from stoker.core.secrets import MASK, SURELY_SECRET, is_secret
 
 _SHORTEST = 4
 """Shorter values occur in any text; masking them would make it unreadable."""
-_IN_URL = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]+(?=@)")
-_IN_TEXT = re.compile(
-    r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.-]*\s?=\s?)[^\s&;,'\")]+"
+_PLAIN_VALUES = frozenset({"true", "false", "none", "null"})
+"""Values that are no secrets, whatever their setting is called."""
+_MOST_VALUES = 1000
+"""Texts of a job with more secret values are masked as a whole: to search them takes too long."""
+LONGEST_DESCRIPTION = 1000
+"""In characters. The description of a vertex holds its whole query or all program arguments."""
+_LONGEST_CREDENTIAL = 1000
+
+_USER_IN_URL = re.compile(r"""(?<=://)[^\s/"'<>]*@""")
+"""Up to the last @ before the path, since a password may contain one."""
+_USER_OF_ORACLE = re.compile(r"(?i)(jdbc:oracle:[a-z0-9]{1,9}:)[^\s/@]{1,128}/[^\s@]{1,256}(?=@)")
+_BEARER = re.compile(r"(?i)(\bbearer[ \t]{1,3})([a-z0-9._~+/=-]{6,}+)")
+_LONGEST_WORD = 20
+"""After the word bearer, a shorter run of letters alone is prose."""
+_STOKER_TOKEN = re.compile(r"\bstk_[0-9A-Za-z]{1,32}_[\w-]++")
+
+_SECRET_NAME = re.compile(rf"{SURELY_SECRET.pattern}|authorization")
+"""A part of a name by which its value is recognised."""
+_REST_OF_NAME = re.compile(r"[\w.-]*+")
+_LONGEST_NAME = 64
+_SIGN = re.compile(r"""(?P<quote>\\?["'])?[ \t]{0,3}+(?P<sign>=>|=(?!=)|:(?!/))[ \t]{0,3}+""")
+_GAP = re.compile(r"""(?:\\?["'])?(?:,[ \t]{0,3}+|[ \t]{1,3}+)(?!-)""")
+"""Between an argument such as --password and its value, in a command or in a list."""
+_QUOTES = ('\\"', '"', "'")
+"""The first one is a quote in a JSON text that is quoted in another one."""
+_SCHEME = re.compile(r"(?i)(?:basic|bearer|digest|negotiate)[ \t]{1,3}+")
+_VALUE = re.compile(
+    r"""  \\"(?:[^"\\\n]|\\[^"\n])*+(?:\\")?
+        | "(?:[^"\\\n]|\\[^\n])*+"?
+        | '(?:[^'\\\n]|\\[^\n])*+'?
+        | [^\s&;,'")]++
+    """,
+    re.VERBOSE,
 )
+_BEFORE_KEY = tuple(",;:{[(|-\n")
+"""What stands in front of a key in YAML, in a header or in a list; a sentence has a word there."""
 
 
 def masked(settings: Mapping[str, str]) -> dict[str, str]:
@@ -30,8 +70,83 @@ def masked(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_credentials(text: str) -> str:
-    """The text with users and passwords in URLs, and values like `password=…`, masked."""
-    return _IN_TEXT.sub(rf"\1{MASK}", _IN_URL.sub(MASK, text))
+    """The text without the credentials that are recognised by their form."""
+    if "://" in text:
+        text = _USER_IN_URL.sub(_mask_user, text)
+    if "oracle:" in text:
+        text = _USER_OF_ORACLE.sub(rf"\1{MASK}", text)
+    text = _mask_named_values(text)
+    text = _BEARER.sub(_mask_bearer, text)
+    return _STOKER_TOKEN.sub(MASK, text) if "stk_" in text else text
+
+
+def _mask_user(user: re.Match[str]) -> str:
+    """A user alone is no secret."""
+    return f"{MASK}@" if ":" in user[0] else user[0]
+
+
+def _mask_bearer(header: re.Match[str]) -> str:
+    is_word = header[2].isalpha() and len(header[2]) < _LONGEST_WORD
+    return header[0] if is_word else f"{header[1]}{MASK}"
+
+
+def _mask_named_values(text: str) -> str:
+    """Mask the values of all names that are surely secret."""
+    pieces: list[str] = []
+    copied = read = 0
+    for found in _SECRET_NAME.finditer(text):
+        # A name may contain several such parts, and a value may look like another name.
+        if found.start() < read:
+            continue
+        rest = _REST_OF_NAME.match(text, found.end())
+        read = rest.end() if rest is not None else found.end()
+        span = _span_of_value(text, _start_of_name(text, found.start()), read)
+        if span is not None:
+            first, last = span
+            pieces += (text[copied:first], MASK)
+            copied = read = last
+    return "".join((*pieces, text[copied:])) if pieces else text
+
+
+def _start_of_name(text: str, at: int) -> int:
+    earliest = max(0, at - _LONGEST_NAME)
+    while at > earliest and (text[at - 1].isalnum() or text[at - 1] in "_.-"):
+        at -= 1
+    return at
+
+
+def _span_of_value(text: str, name: int, end_of_name: int) -> tuple[int, int] | None:
+    """Where the value of the name lies, without its quotes; None if the name has no value."""
+    sign = _SIGN.match(text, end_of_name)
+    if sign is not None and (sign["sign"] != ":" or _is_key(text, name, sign)):
+        begin = sign.end()
+    elif text.startswith("-", name) and (gap := _GAP.match(text, end_of_name)) is not None:
+        begin = gap.end()
+    else:
+        return None
+    scheme = _SCHEME.match(text, begin)
+    value = _VALUE.match(text, begin if scheme is None else scheme.end())
+    if value is None:
+        return None
+    first, last = begin, value.end()
+    for quote in _QUOTES:
+        if text.startswith(quote, first):
+            first += len(quote)
+            closed = last - first >= len(quote) and text.endswith(quote, first, last)
+            return first, last - len(quote) if closed else last
+    return first, last
+
+
+def _is_key(text: str, name: int, sign: re.Match[str]) -> bool:
+    """Whether `name: value` is an entry and not a part of a sentence.
+
+    Decided before the value is read: a value that stays would be read again as something else.
+    """
+    at = sign.end()
+    if sign["quote"] or text.startswith(_QUOTES, at) or _SCHEME.match(text, at) is not None:
+        return True
+    before = text[max(0, name - 8) : name].rstrip(" \t\"'")
+    return not before or before.endswith(_BEFORE_KEY)
 
 
 def without_secrets(job: JobDetails) -> JobDetails:
@@ -43,7 +158,7 @@ def without_secrets(job: JobDetails) -> JobDetails:
         parameters=masked(job.parameters),
         failures=tuple(_record(record, values) for record in job.failures),
         plan=tuple(
-            msgspec.structs.replace(each, description=redact_text(each.description, values))
+            msgspec.structs.replace(each, description=_redact_description(each.description, values))
             for each in job.plan
         ),
         checkpoints=_redact_checkpoints(job.checkpoints, values),
@@ -55,12 +170,14 @@ def secret_values(settings: Mapping[str, str]) -> list[str]:
     found = {
         value
         for key, value in settings.items()
-        if SURELY_SECRET.search(key) and len(value) >= _SHORTEST
+        if SURELY_SECRET.search(key)
+        and len(value) >= _SHORTEST
+        and value.lower() not in _PLAIN_VALUES
     }
     return sorted(found, key=len, reverse=True)
 
 
-def redact_failure(failure: Failure, values: Iterable[str]) -> Failure:
+def redact_failure(failure: Failure, values: Collection[str]) -> Failure:
     return msgspec.structs.replace(
         failure,
         message=redact_text(failure.message, values),
@@ -102,8 +219,19 @@ def _record(record: FailureRecord, values: list[str]) -> FailureRecord:
     )
 
 
-def redact_text(text: str, values: Iterable[str]) -> str:
+def _redact_description(text: str, values: list[str]) -> str:
+    """Cut before it is redacted, but so far behind its end that no half of a secret is left."""
+    margin = max(_LONGEST_CREDENTIAL, len(values[0]) if values else 0)
+    redacted = redact_text(text[: LONGEST_DESCRIPTION + margin], values)
+    if len(redacted) <= LONGEST_DESCRIPTION:
+        return redacted
+    return f"{redacted[: LONGEST_DESCRIPTION - 1]}…"
+
+
+def redact_text(text: str, values: Collection[str]) -> str:
     """The text without these secret values, and without credentials."""
+    if len(values) > _MOST_VALUES:
+        return MASK
     for value in values:
         text = text.replace(value, MASK)
     return without_credentials(text)

@@ -1,22 +1,35 @@
 """No answer, page or log shows a secret."""
 
+import time
+
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stoker.core.checkpoints import CheckpointEntry
 from stoker.core.results import Failure, FailureRecord
+from stoker.core.states import ExecutionState, JobStatus
 from stoker.security.redaction import (
+    LONGEST_DESCRIPTION,
     MASK,
     is_secret,
     masked,
     redact_failure,
+    redact_text,
     secret_values,
     without_credentials,
+    without_secrets,
 )
 from stoker.testing.rest import Master
-from stoker.testing.sample_jobs import FAILED, RUNNING, START, STREAM, streaming_details
+from stoker.testing.sample_jobs import (
+    FAILED,
+    RUNNING,
+    START,
+    STREAM,
+    job_details,
+    streaming_details,
+)
 
 SECRET = "hunter2"
 URL = f"jdbc:postgresql://tom:{SECRET}@db/x?password={SECRET}&ssl=true"
@@ -136,6 +149,19 @@ async def test_checkpoints_show_no_secrets(path: str) -> None:
         ("AWS_ACCESS_KEY_ID", True),
         ("ssh.passphrase", True),
         ("key", True),
+        ("db.passwd", True),
+        ("dbpwd", True),
+        ("dbpass", True),
+        ("jdbc.pass", True),
+        ("jdbcPass", True),
+        ("mail.pw", True),
+        ("fs.azure.account.auth", True),
+        ("zookeeper.auth", True),
+        ("Authorization", True),
+        ("security.authentication-enabled", False),
+        ("spark.sql.tokenizer", False),
+        ("compass", False),
+        ("bypass.count", False),
     ],
 )
 def test_settings_are_secret_by_their_names(name: str, secret: bool) -> None:
@@ -150,6 +176,38 @@ def test_settings_are_secret_by_their_names(name: str, secret: bool) -> None:
         ("user=u;PassWord=abc;x=1", f"user=u;PassWord={MASK};x=1"),
         ("column amount is not there", "column amount is not there"),
         ("my_token = abc, b", f"my_token = {MASK}, b"),
+        # Arguments, as a command and as a list.
+        ("etl.py --password hunter2 --day 3", f"etl.py --password {MASK} --day 3"),
+        ("etl.py --pw x", f"etl.py --pw {MASK}"),
+        ("etl.py --db-password='hun ter' x", f"etl.py --db-password='{MASK}' x"),
+        ("etl.py --use-token --day 3", "etl.py --use-token --day 3"),
+        ("['--api-key', 'hunter2', 'x']", f"['--api-key', '{MASK}', 'x']"),
+        # JSON, also inside of a JSON text; YAML; the repr of values.
+        ('{"password": "hun\\"ter2", "a": 1}', f'{{"password": "{MASK}", "a": 1}}'),
+        ('"{\\"secret\\": \\"x\\", \\"a\\": 1}"', f'"{{\\"secret\\": \\"{MASK}\\", \\"a\\": 1}}"'),
+        ("password: hunter2\nuser: tom", f"password: {MASK}\nuser: tom"),
+        ("  - dbpwd: hunter2", f"  - dbpwd: {MASK}"),
+        ("Login(user='tom', password='hunter2')", f"Login(user='tom', password='{MASK}')"),
+        # URLs.
+        ("jdbc:oracle:thin:scott/tiger@//h:1521/x", f"jdbc:oracle:thin:{MASK}@//h:1521/x"),
+        ("ftp://u:p@ss@h/x", f"ftp://{MASK}@h/x"),
+        ("sftp://tom@host/saved", "sftp://tom@host/saved"),
+        # Headers.
+        ("Authorization: Basic dXNlcjpwYXNz", f"Authorization: {MASK}"),
+        ("sent authorization: Bearer abc, refused", f"sent authorization: {MASK}, refused"),
+        ("header 'Bearer stk_1234_hunter2-x'", f"header 'Bearer {MASK}'"),
+        ("found stk_1a2b3c4d_hunter2 in it", f"found {MASK} in it"),
+        ("jdbc.pass=hunter2", f"jdbc.pass={MASK}"),
+        # No secrets.
+        ("bearer authentication is off", "bearer authentication is off"),
+        (
+            "the cluster requires a token: see the docs",
+            "the cluster requires a token: see the docs",
+        ),
+        ("monkey-island=3 keywords: a", "monkey-island=3 keywords: a"),
+        ("tokenizer=simple, secretary: tom", "tokenizer=simple, secretary: tom"),
+        ("a compass=north, bypass: no", "a compass=north, bypass: no"),
+        ("password == other", "password == other"),
     ],
 )
 def test_credentials_are_found_in_texts(text: str, shown: str) -> None:
@@ -157,9 +215,9 @@ def test_credentials_are_found_in_texts(text: str, shown: str) -> None:
 
 
 def test_a_common_word_used_as_a_secret_stays_in_errors() -> None:
-    settings = {"sort-key": "amount", "pin-password": "ab", "api-key": "abcd"}
-    assert secret_values(settings) == ["abcd"]
-    assert masked(settings) == dict.fromkeys(settings, MASK)
+    given_settings = {"sort-key": "amount", "pin-password": "ab", "api-key": "abcd"}
+    assert secret_values(given_settings) == ["abcd"]
+    assert masked(given_settings) == dict.fromkeys(given_settings, MASK)
 
 
 @given(st.text(min_size=4), st.text(), st.text())
@@ -169,3 +227,60 @@ def test_a_failure_holds_no_secret_value(secret: str, before: str, after: str) -
     if secret not in MASK:
         assert secret not in redacted.stack_trace
         assert redacted.message.count(secret) <= (before + MASK + after).count(secret)
+
+
+WORDS = "token password secret authorization apikey pw stk_a_ x = : :// @ / \" ' \\ -- . , {"
+PIECES = st.sampled_from((*WORDS.split(), " ", "\n", ": ", "bearer ", "jdbc:oracle:thin:"))
+LONG = 100_000
+"""At this length a search that takes quadratic time needs minutes."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PIECES, min_size=1, max_size=6), st.lists(PIECES, max_size=3))
+@example(["token"], [])
+@example(["token: "], ["a "])
+@example(["~token:"], ["a "])
+@example(['password="'], [])
+@example(["://a"], [])
+@example(["jdbc:oracle:thin:"], [])
+@example(["-token "], [])
+def test_redaction_takes_time_in_proportion_to_the_text(
+    pieces: list[str], before: list[str]
+) -> None:
+    """On the event loop a client could otherwise stop the master with one long query."""
+    text = "".join(before) + "".join(pieces) * (LONG // sum(map(len, pieces)))
+    began = time.process_time()
+    without_credentials(text)
+    assert time.process_time() - began < 2.0, pieces
+
+
+@given(st.text(), st.sampled_from(["password=", '"password": "', "--password ", "\npassword: "]))
+def test_a_value_that_follows_its_name_is_never_shown(before: str, name: str) -> None:
+    assert "hunter2" not in without_credentials(f"{before} {name}hunter2")
+
+
+def test_a_long_description_is_shortened_without_showing_a_part_of_a_secret() -> None:
+    secret = "hunter2" * 300
+    for text in (secret, f"jdbc://tom:{secret[:500]}@db"):
+        for margin in range(0, 1200, 7):
+            job = msgspec.structs.replace(
+                job_details(RUNNING, JobStatus.RUNNING, ExecutionState.RUNNING),
+                parameters={"password": secret},
+            )
+            first, *_ = job.plan
+            query = "x" * margin + text + "y" * 5000
+            job = msgspec.structs.replace(
+                job, plan=(msgspec.structs.replace(first, description=query),)
+            )
+            shown = without_secrets(job).plan[0].description
+            assert len(shown) <= LONGEST_DESCRIPTION
+            assert "hunt" not in shown
+
+
+def test_a_text_of_a_job_with_very_many_secrets_is_masked_as_a_whole() -> None:
+    values = secret_values({f"password.{n}": f"value {n}" for n in range(2000)})
+    assert redact_text("SELECT 1", values) == MASK
+
+
+def test_a_setting_that_is_on_or_off_is_no_secret_to_search_for() -> None:
+    assert secret_values({"token.enabled": "true", "password.check": "False"}) == []
