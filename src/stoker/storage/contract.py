@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from stoker.core.errors import InvalidInput, NotFound, StorageUnavailable
+from stoker.core.errors import InvalidInput, NotFound, StorageUnavailable, TooLarge
 
 
 class Storage(Protocol):
@@ -34,14 +34,22 @@ class Storage(Protocol):
         """
         ...
 
-    async def read(self, path: str) -> bytes:
-        """The content; NotFound when there is no such file."""
+    async def read(self, path: str, *, limit: int | None = None) -> bytes:
+        """The content; NotFound when there is no such file.
+
+        TooLarge when it has more bytes than `limit`, and InvalidInput when it is no regular file:
+        a pipe or a device may have no end.
+        """
         ...
 
     async def exists(self, path: str) -> bool: ...
 
     async def size(self, path: str) -> int:
         """Size in bytes; raise NotFound when there is no such file."""
+        ...
+
+    async def has_files(self, prefix: str) -> bool:
+        """Whether the folder holds a file, at any depth. Stops at the first one."""
         ...
 
     async def list(self, prefix: str) -> list[str]:
@@ -109,6 +117,10 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 def no_such_file(url: str) -> NotFound:
     return NotFound(f"no file {url} in the storage", path=url)
+
+
+def too_large(url: str, limit: int) -> TooLarge:
+    return TooLarge(f"{url} has more than {limit} bytes, which is the limit for it", path=url)
 
 
 def storage_unavailable(doing: str, url: str, error: OSError) -> StorageUnavailable:

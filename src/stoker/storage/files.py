@@ -1,18 +1,25 @@
 """Storage in a directory of this machine, or in one that all machines mount."""
 
-import asyncio
 import contextlib
 import errno
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from stoker.core.errors import InvalidInput, KeyExists, StartupFailed
-from stoker.storage.contract import checked_folder, checked_path, no_such_file, storage_unavailable
+from stoker.storage.contract import (
+    checked_folder,
+    checked_path,
+    no_such_file,
+    storage_unavailable,
+    too_large,
+)
+from stoker.storage.threads import StorageThreads, on_common_thread
 
 T = TypeVar("T")
 
@@ -33,19 +40,30 @@ _UNFINISHED = ".stoker-unfinished-"
 
 
 class FileStorage:
-    """Blocking calls run in the loop's thread pool.
+    """Blocking calls run on the threads of `off_loop`, by default the common ones of the loop.
+
+    With `within`, no file is read that a link has put outside of that directory.
 
     With `made_by_writing`, an absent directory counts as empty, and the first write creates it.
     Otherwise an absent directory means that the storage is not mounted, and it is never created.
     """
 
-    def __init__(self, directory: Path, *, made_by_writing: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        made_by_writing: bool = False,
+        within: Path | None = None,
+        off_loop: StorageThreads = on_common_thread,
+    ) -> None:
         self.directory = directory
         self._made_by_writing = made_by_writing
+        self._within = within
+        self._off_loop = off_loop
 
     async def write(self, path: str, content: bytes) -> None:
         target = self._target(path)
-        await self._do("write", path, lambda: self._replace(target, _putting(content)))
+        await self._do_long("write", path, lambda: self._replace(target, _putting(content)))
 
     async def create(self, path: str, content: bytes) -> None:
         target = self._target(path)
@@ -55,12 +73,21 @@ class FileStorage:
             _write(target, _putting(content), self._make_folder, os.link)
 
         try:
-            await self._do("create", path, create)
+            await self._do_long("create", path, create)
         except FileExistsError:
             raise KeyExists(self.url(path)) from None
 
-    async def read(self, path: str) -> bytes:
-        return await self._do("read", path, self._target(path).read_bytes)
+    async def read(self, path: str, *, limit: int | None = None) -> bytes:
+        target = self._target(path)
+
+        def read() -> bytes:
+            with _open_regular(target, self._within) as file:
+                content = file.read() if limit is None else file.read(limit + 1)
+            if limit is not None and len(content) > limit:
+                raise too_large(target.as_uri(), limit)
+            return content
+
+        return await self._do("read", path, read)
 
     async def exists(self, path: str) -> bool:
         target = self._target(path)
@@ -74,6 +101,10 @@ class FileStorage:
     async def size(self, path: str) -> int:
         target = self._target(path)
         return await self._do("find", path, lambda: target.stat().st_size)
+
+    async def has_files(self, prefix: str) -> bool:
+        folder = self.directory / checked_folder(prefix)
+        return await self._do("list", prefix, lambda: any(True for _ in self._files_in(folder)))
 
     async def list(self, prefix: str) -> list[str]:
         folder = self.directory / checked_folder(prefix)
@@ -109,12 +140,12 @@ class FileStorage:
             _remove_tree(folder)
             self._drop_empty_folders(folder.parent)
 
-        await self._do("delete", prefix, delete)
+        await self._do_long("delete", prefix, delete)
 
     async def upload(self, source: Path, path: str) -> None:
         target = self._target(path)
 
-        await self._do("write", path, lambda: self._replace(target, _copying(source)))
+        await self._do_long("write", path, lambda: self._replace(target, _copying(source)))
 
     async def adopt(self, source: Path, path: str) -> None:
         target = self._target(path)
@@ -123,13 +154,15 @@ class FileStorage:
             if not _move(source, target, self._make_folder):
                 self._replace(target, _copying(source))
 
-        await self._do("write", path, adopt)
+        await self._do_long("write", path, adopt)
 
     async def download(self, path: str, target: Path) -> None:
         stored = self._target(path)
 
-        await self._do(
-            "read", path, lambda: _write(target, _copying(stored), _folder_is_there, os.replace)
+        await self._do_long(
+            "read",
+            path,
+            lambda: _write(target, _copying(stored, self._within), _folder_is_there, os.replace),
         )
 
     async def pin(self, targets: Mapping[str, str]) -> None:
@@ -141,7 +174,7 @@ class FileStorage:
             for source, target in pairs:
                 _link_or_copy(source, target)
 
-        await self._do("pin", next(iter(targets), ""), link)
+        await self._do_long("pin", next(iter(targets), ""), link)
 
     def url(self, path: str) -> str:
         return self._target(path).as_uri()
@@ -149,9 +182,14 @@ class FileStorage:
     def _target(self, path: str) -> Path:
         return self.directory / checked_path(path)
 
-    async def _do(self, doing: str, path: str, work: Callable[[], T]) -> T:
+    async def _do_long(self, doing: str, path: str, work: Callable[[], T]) -> T:
+        return await self._do(doing, path, work, is_long=True)
+
+    async def _do(
+        self, doing: str, path: str, work: Callable[[], T], *, is_long: bool = False
+    ) -> T:
         try:
-            return await asyncio.to_thread(work)
+            return await self._off_loop(work, is_long=is_long)
         except FileExistsError:
             raise
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -267,12 +305,37 @@ def _putting(content: bytes) -> Fill:
     return put
 
 
-def _copying(source: Path) -> Fill:
+def _copying(source: Path, within: Path | None = None) -> Fill:
     def copy(file: BinaryIO) -> None:
-        with source.open("rb") as opened:
+        with _open_regular(source, within) as opened:
             shutil.copyfileobj(opened, file)
 
     return copy
+
+
+def _open_regular(path: Path, within: Path | None = None) -> BinaryIO:
+    """Open a file that has an end. `within`: where it must really be, whatever links say."""
+    # Without O_NONBLOCK the opening of a pipe waits for somebody who writes into it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if stat.S_ISDIR(mode := os.fstat(descriptor).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise InvalidInput(f"{path.as_uri()} is not a regular file", path=path.as_uri())
+        # Asked of the open file, because the path may lead elsewhere a moment later.
+        if within is not None and not _is_below(os.readlink(f"/proc/self/fd/{descriptor}"), within):
+            raise InvalidInput(
+                f"{path.as_uri()} leads by a link out of {within.as_uri()}", path=path.as_uri()
+            )
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _is_below(path: str, directory: Path) -> bool:
+    real = os.path.realpath(directory)
+    return path.startswith(f"{real.rstrip('/')}/")
 
 
 def _write(target: Path, fill: Fill, make_folder: MakeFolder, name_it: NameIt) -> None:

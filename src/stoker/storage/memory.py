@@ -8,7 +8,13 @@ from pathlib import Path
 
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import KeyExists
-from stoker.storage.contract import checked_folder, checked_path, no_such_file, storage_unavailable
+from stoker.storage.contract import (
+    checked_folder,
+    checked_path,
+    no_such_file,
+    storage_unavailable,
+    too_large,
+)
 
 
 class MemoryStorage:
@@ -42,9 +48,12 @@ class MemoryStorage:
             raise KeyExists(self.url(path))
         self._put(path, bytes(content))
 
-    async def read(self, path: str) -> bytes:
+    async def read(self, path: str, *, limit: int | None = None) -> bytes:
         await self._turn("read", checked_path(path))
-        return self._content(path)
+        content = self._content(path)
+        if limit is not None and len(content) > limit:
+            raise too_large(self.url(path), limit)
+        return content
 
     async def exists(self, path: str) -> bool:
         await self._turn("exists", checked_path(path))
@@ -53,6 +62,10 @@ class MemoryStorage:
     async def size(self, path: str) -> int:
         await self._turn("size", checked_path(path))
         return len(self._content(path))
+
+    async def has_files(self, prefix: str) -> bool:
+        await self._turn("has_files", checked_folder(prefix))
+        return bool(self._below(prefix))
 
     async def list(self, prefix: str) -> list[str]:
         await self._turn("list", checked_folder(prefix))

@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 from stoker.core.errors import InvalidOption
 from stoker.storage.contract import Storage
 from stoker.storage.files import FileStorage, make_directory
+from stoker.storage.threads import StorageThreads, on_common_thread
 
 
 def open_storage(url: str) -> Storage:
@@ -13,22 +14,31 @@ def open_storage(url: str) -> Storage:
 
     A missing directory is created.
     """
-    directory = _directory(url)
+    directory = local_directory(url)
     if directory is None:
         return _open_remote(url)
     make_directory(directory)
     return FileStorage(directory)
 
 
-def open_place(url: str) -> Storage:
-    """Like `open_storage`, but only the first write creates a missing directory."""
-    directory = _directory(url)
+def open_place(
+    url: str, *, off_loop: StorageThreads = on_common_thread, within: Path | None = None
+) -> Storage:
+    """Like `open_storage`, but only the first write creates a missing directory.
+
+    Nothing is reached before the first call, and that one runs off the loop. `within`: the
+    directory out of which no link of a local place may lead.
+    """
+    directory = local_directory(url)
     if directory is None:
-        return _open_remote(url)
-    return FileStorage(directory, made_by_writing=True)
+        # The driver is optional and slow to import; a local cluster never needs it.
+        from stoker.storage.remote import open_remote_later  # noqa: PLC0415
+
+        return open_remote_later(url, off_loop)
+    return FileStorage(directory, made_by_writing=True, within=within, off_loop=off_loop)
 
 
-def _directory(url: str) -> Path | None:
+def local_directory(url: str) -> Path | None:
     """The local directory; None for any other kind of storage."""
     if url.startswith("/"):
         return Path(url)

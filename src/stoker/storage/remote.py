@@ -7,19 +7,26 @@ older than this mode may ignore it. Such a file system must not be opened here f
 cluster. Nothing checks that, because two writers that meet at the wrong moment cannot be tried out.
 """
 
-import asyncio
 import contextlib
 import errno
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import fsspec
 
-from stoker.core.errors import InvalidOption, KeyExists
-from stoker.storage.contract import checked_folder, checked_path, no_such_file, storage_unavailable
+from stoker.core.errors import InvalidOption, KeyExists, StokerError
+from stoker.storage.contract import (
+    checked_folder,
+    checked_path,
+    no_such_file,
+    storage_unavailable,
+    too_large,
+)
+from stoker.storage.threads import StorageThreads, on_common_thread
 
 T = TypeVar("T")
 
@@ -28,6 +35,19 @@ _MODIFIED = ("LastModified", "last_modified", "mtime")
 
 
 def open_remote(url: str) -> "FsspecStorage":
+    filesystem, root = _connect(url)
+    return FsspecStorage(filesystem, root, url)
+
+
+def open_remote_later(url: str, off_loop: StorageThreads) -> "FsspecStorage":
+    """The driver is loaded, and may connect, with the first call and off the loop.
+
+    Some drivers connect when they are made, and wait for as long as the other end likes.
+    """
+    return FsspecStorage(None, "", url, off_loop=off_loop)
+
+
+def _connect(url: str) -> tuple[Any, str]:
     try:
         filesystem, root = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError) as error:
@@ -37,56 +57,71 @@ def open_remote(url: str) -> "FsspecStorage":
             f"driver for {scheme}",
             url=url,
         ) from error
-    return FsspecStorage(filesystem, root, url)
+    return filesystem, root
 
 
 class FsspecStorage:
-    """Blocking calls run in the loop's thread pool."""
+    """Blocking calls run on the threads of `off_loop`, by default the common ones of the loop.
 
-    def __init__(self, filesystem: Any, root: str, url: str) -> None:
+    Without a file system it connects to the URL with its first call.
+    """
+
+    def __init__(
+        self, filesystem: Any, root: str, url: str, *, off_loop: StorageThreads = on_common_thread
+    ) -> None:
         self._filesystem = filesystem
         self._root = root.rstrip("/")
         self._url = url.rstrip("/")
+        self._off_loop = off_loop
 
     async def write(self, path: str, content: bytes) -> None:
-        target = self._target(path)
-        await self._do("write", path, lambda: self._filesystem.pipe_file(target, content))
+        await self._do_long(
+            "write", path, lambda: self._filesystem.pipe_file(self._target(path), content)
+        )
 
     async def create(self, path: str, content: bytes) -> None:
-        target = self._target(path)
+        def create() -> None:
+            self._filesystem.pipe_file(self._target(path), content, mode="create")
+
         try:
-            await self._do(
-                "create",
-                path,
-                lambda: self._filesystem.pipe_file(target, content, mode="create"),
-            )
+            await self._do_long("create", path, create)
         except FileExistsError:
             raise KeyExists(self.url(path)) from None
 
-    async def read(self, path: str) -> bytes:
-        target = self._target(path)
-        content: bytes = await self._do("read", path, lambda: self._filesystem.cat_file(target))
-        return content
+    async def read(self, path: str, *, limit: int | None = None) -> bytes:
+        def read() -> bytes:
+            target = self._target(path)
+            if limit is not None and self._filesystem.info(target)["size"] > limit:
+                raise too_large(self.url(path), limit)
+            content: bytes = self._filesystem.cat_file(target)
+            return content
+
+        return await self._do("read", path, read)
 
     async def exists(self, path: str) -> bool:
-        target = self._target(path)
-        return bool(await self._do("find", path, lambda: self._filesystem.isfile(target)))
+        found = await self._do("find", path, lambda: self._filesystem.isfile(self._target(path)))
+        return bool(found)
 
     async def size(self, path: str) -> int:
-        target = self._target(path)
-        return int(await self._do("find", path, lambda: self._filesystem.info(target)["size"]))
+        facts = await self._do("find", path, lambda: self._filesystem.info(self._target(path)))
+        return int(facts["size"])
+
+    async def has_files(self, prefix: str) -> bool:
+        def look() -> bool:
+            walk = self._filesystem.walk(self._folder(prefix))
+            return any(files for _, _, files in walk)
+
+        return await self._do("list", prefix, look)
 
     async def list(self, prefix: str) -> list[str]:
-        folder = self._folder(prefix)
-        found = await self._do("list", prefix, lambda: self._filesystem.find(folder))
+        found = await self._do("list", prefix, lambda: self._filesystem.find(self._folder(prefix)))
         return sorted(str(name).removeprefix(f"{self._root}/") for name in found)
 
     async def modified(self, prefix: str) -> dict[str, float]:
-        folder = self._folder(prefix)
-
         def look() -> dict[str, float]:
             times: dict[str, float] = {}
-            for name, facts in sorted(self._filesystem.find(folder, detail=True).items()):
+            found = self._filesystem.find(self._folder(prefix), detail=True)
+            for name, facts in sorted(found.items()):
                 with contextlib.suppress(FileNotFoundError):  # Deleted since it was listed.
                     times[name.removeprefix(f"{self._root}/")] = self._modified(name, facts)
             return times
@@ -100,33 +135,31 @@ class FsspecStorage:
         await self._remove(prefix, recursive=True)
 
     async def upload(self, source: Path, path: str) -> None:
-        target = self._target(path)
-        await self._do("write", path, lambda: self._filesystem.put_file(str(source), target))
+        await self._do_long(
+            "write", path, lambda: self._filesystem.put_file(str(source), self._target(path))
+        )
 
     async def adopt(self, source: Path, path: str) -> None:
         await self.upload(source, path)
 
     async def download(self, path: str, target: Path) -> None:
-        stored = self._target(path)
         unfinished = target.with_name(f".{target.name}.unfinished")
 
         def download() -> None:
             try:
-                self._filesystem.get_file(stored, str(unfinished))
+                self._filesystem.get_file(self._target(path), str(unfinished))
                 unfinished.replace(target)
             finally:
                 unfinished.unlink(missing_ok=True)
 
-        await self._do("read", path, download)
+        await self._do_long("read", path, download)
 
     async def pin(self, targets: Mapping[str, str]) -> None:
-        pairs = [(self._target(source), self._target(target)) for source, target in targets.items()]
-
         def copy() -> None:
-            for source, target in pairs:
-                self._filesystem.cp_file(source, target)
+            for source, target in targets.items():
+                self._filesystem.cp_file(self._target(source), self._target(target))
 
-        await self._do("pin", next(iter(targets), ""), copy)
+        await self._do_long("pin", next(iter(targets), ""), copy)
 
     def url(self, path: str) -> str:
         return f"{self._url}/{checked_path(path)}"
@@ -148,19 +181,23 @@ class FsspecStorage:
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
     async def _remove(self, path: str, *, recursive: bool) -> None:
-        target = self._target(path)
-
         def remove() -> None:
+            target = self._target(path)
             with contextlib.suppress(FileNotFoundError):  # Another process may be faster.
                 if self._filesystem.exists(target):
                     self._filesystem.rm(target, recursive=recursive)
 
-        await self._do("delete", path, remove)
+        await self._do_long("delete", path, remove)
 
-    async def _do(self, doing: str, path: str, work: Callable[[], T]) -> T:
+    async def _do_long(self, doing: str, path: str, work: Callable[[], T]) -> T:
+        return await self._do(doing, path, work, is_long=True)
+
+    async def _do(
+        self, doing: str, path: str, work: Callable[[], T], *, is_long: bool = False
+    ) -> T:
         try:
-            return await asyncio.to_thread(self._uncached, work)
-        except FileExistsError:
+            return await self._off_loop(partial(self._uncached, work), is_long=is_long)
+        except (FileExistsError, StokerError):
             raise
         except FileNotFoundError as error:
             raise no_such_file(f"{self._url}/{path}") from error
@@ -173,5 +210,8 @@ class FsspecStorage:
 
     def _uncached(self, work: Callable[[], T]) -> T:
         """Bypass the cache of listings, because other processes write here too."""
+        if self._filesystem is None:
+            self._filesystem, root = _connect(self._url)
+            self._root = root.rstrip("/")
         self._filesystem.invalidate_cache()
         return work()
