@@ -8,7 +8,7 @@ import pytest
 from contract.certificates import authority
 from contract.test_rest_clients import QUICK, client
 from stoker.client.options import ClientOptions
-from stoker.core.errors import AccessDenied, InvalidOption, Unavailable
+from stoker.core.errors import AccessDenied, InvalidInput, InvalidOption, Unavailable
 from stoker.core.states import JobStatus
 from stoker.rest.options import RestOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
@@ -99,11 +99,11 @@ async def test_a_server_certificate_of_a_foreign_authority_is_not_trusted(kind: 
             await stoker.jobs()
 
 
-async def test_plain_http_to_a_tls_server_fails_soon(kind: str) -> None:
+async def test_plain_http_to_a_tls_server_is_told_the_right_address(kind: str) -> None:
     async with Master(tls=OURS).serving() as url:
         clear = url.replace("https://", "http://")
         async with client(kind, clear, TRUSTING) as stoker:
-            with pytest.raises(Unavailable, match="cannot reach"):
+            with pytest.raises(InvalidInput, match=f"this port speaks TLS: use {url}"):
                 await stoker.jobs()
 
 

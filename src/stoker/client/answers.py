@@ -23,6 +23,8 @@ from stoker.core.values import decode_json
 T = TypeVar("T")
 
 _BY_STATUS: dict[int, type[StokerError]] = {
+    # From a port that speaks TLS: the client was told another scheme.
+    307: InvalidInput,
     400: InvalidInput,
     401: AccessDenied,
     403: AccessDenied,

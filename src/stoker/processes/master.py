@@ -9,6 +9,7 @@ Everything is opened in the order of its dependencies and closed in reverse. Clo
 limit, because a process that hangs at its end would keep its port and its locks.
 """
 
+import hashlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,7 +25,7 @@ from stoker.aio.scope import TaskScope
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
 from stoker.config.configuration import Configuration
-from stoker.config.processes import MasterOptions, ProcessOptions
+from stoker.config.processes import ClusterOptions, MasterOptions, ProcessOptions
 from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.gateways.dispatcher import DISPATCHER
@@ -42,6 +43,7 @@ from stoker.processes.announcement import (
     address_file,
     ignore_announcement,
 )
+from stoker.processes.directories import storage_url
 from stoker.processes.garbage import collect_garbage_rarely, collect_when_idle
 from stoker.processes.inspection.endpoint import Inspection, inspection_at
 from stoker.processes.local.provider import open_provider
@@ -77,6 +79,7 @@ from stoker.rest.server import BIND_PORT, serving
 from stoker.rest.services import DispatcherFinder, RestServices
 from stoker.rpc.options import RpcOptions
 from stoker.savepoints.options import SavepointOptions
+from stoker.savepoints.places import Places, foreign_places
 from stoker.security.material import rest_material
 from stoker.security.options import RestSecurityOptions
 
@@ -157,6 +160,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     )
     session = await open_first_session(configuration, ids, auto_renewing=False)
     stack.push_async_callback(session.close)
+    places = _places(configuration)
     services = MasterServices(
         resource_id=resource_id,
         rpc=rpc,
@@ -166,12 +170,13 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         ids=ids,
         wall_clock=system_wall_clock,
         options=part_options(configuration),
+        open_storage=places.open,
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
         shutdowns=shutdowns,
         repartition=repartitioned_savepoint,
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
-    url = await stack.enter_async_context(_rest(services, observer, configuration))
+    url = await stack.enter_async_context(_rest(services, observer, configuration, places))
     scope = await stack.enter_async_context(TaskScope("master"))
     open_next = partial(open_session, configuration, ids, auto_renewing=False)
     scope.spawn("shutdown", shutdowns.run(observer))
@@ -185,7 +190,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
 
 @asynccontextmanager
 async def _rest(
-    services: MasterServices, observer: Coordinator, configuration: Configuration
+    services: MasterServices, observer: Coordinator, configuration: Configuration, places: Places
 ) -> AsyncIterator[str]:
     """The REST server answers from the start, through every change of session or leader."""
     dispatcher = LeaderRetrieval(observer, DISPATCHER)
@@ -197,6 +202,14 @@ async def _rest(
 
     def leader_url() -> str | None:
         return rest_leader.leader.address if rest_leader.leader else None
+
+    def forwarding_proof() -> str | None:
+        # Only processes of the cluster can read the leader's token at the coordinator. It is the
+        # fence of the leader's writes, so what crosses the network is a digest of it.
+        leader = rest_leader.leader
+        if leader is None:
+            return None
+        return hashlib.sha256(f"forwarding {leader.token.session}".encode()).hexdigest()
 
     options = configuration.of(RestOptions)
     security = configuration.of(RestSecurityOptions)
@@ -213,6 +226,7 @@ async def _rest(
             blobs=services.blobs,
             leads=leads,
             leader_url=leader_url,
+            forwarding_proof=forwarding_proof,
             options=options,
             version=__version__,
             ids=services.ids,
@@ -223,6 +237,7 @@ async def _rest(
             process_at=partial(inspection_at, services.rpc),
             programs=programs if options.submit_enabled else None,
             savepoints=configuration.of(SavepointOptions),
+            places=places,
             operations=Operations(options.operation_store_duration),
         )
     )
@@ -256,6 +271,14 @@ async def _rest(
 def _host_and_port(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.hostname or "", str(parts.port)
+
+
+def _places(configuration: Configuration) -> Places:
+    """The storages that requests may name, and those of the configuration."""
+    options = configuration.of(SavepointOptions)
+    storage = storage_url(configuration.of(ClusterOptions))
+    directories = (storage, options.savepoint_directory, options.retained_directory)
+    return foreign_places((each for each in directories if each), options.allowed_schemes)
 
 
 def part_options(configuration: Configuration) -> PartOptions:

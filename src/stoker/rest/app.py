@@ -26,6 +26,7 @@ from stoker.rest.jobs.vertex_handlers import VERTEX_HANDLERS
 from stoker.rest.programs.handlers import PROGRAM_HANDLERS
 from stoker.rest.requests.submission import submit
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 from stoker.web.pages import PAGES, content_of
 
 HANDLERS = (
@@ -57,18 +58,18 @@ def build_app(services: RestServices) -> RestMiddleware:
 
 @cache
 def router() -> Router:
-    """One router for all servers of a process: each request carries the services of its server."""
-    return Router((*HANDLERS, _page, _openapi))
+    """One router for all servers of a process."""
+    return Router(ROUTES)
 
 
-@get(*PAGES)
+@get(*PAGES, needs=Permission.OPEN)
 async def _page(request: Request) -> Response:
     """The page on which people read and try the API, and the files that it loads."""
-    found = PAGES[request.path.rstrip("/") or "/"]
+    found = PAGES[request.path]
     return Response(content_of(found.file), media_type=found.media_type)
 
 
-@get("/openapi.json")
+@get("/openapi.json", needs=Permission.OPEN)
 async def _openapi(services: RestServices) -> Response:
     # Generated once, in a thread, since it takes long and this loop also renews leases.
     document = await asyncio.to_thread(_document, services.version)
@@ -81,3 +82,6 @@ def _document(version: str) -> bytes:
     from stoker.rest.openapi.document import openapi_document  # noqa: PLC0415
 
     return openapi_document(HANDLERS, version)
+
+
+ROUTES = (*HANDLERS, _page, _openapi)

@@ -43,6 +43,45 @@ class RestOptions:
         "How many requests with files the server receives at once; any more are answered with 429.",
         64,
     )
+    max_connections: int = option(
+        "rest.server.max-connections",
+        "How many connections the server keeps open, but never more than half of the files that "
+        "its process may open; any more are answered with 503.",
+        4096,
+    )
+    max_connections_per_address: int = option(
+        "rest.server.max-connections-per-address",
+        "How many of these connections one address may have, but never more than three quarters "
+        "of them.",
+        1024,
+    )
+    max_header_size: ByteSize = option(
+        "rest.server.max-header-size",
+        "Largest head of a request: its URL and its headers. A larger one is answered with 431.",
+        ByteSize(64 * 1024),
+    )
+    header_timeout: timedelta = option(
+        "rest.server.header-timeout",
+        "How long a client may take to send the head of a request.",
+        timedelta(seconds=10),
+    )
+    min_body_rate: ByteSize = option(
+        "rest.server.min-body-rate",
+        "Bytes a second at which the body of a request must arrive on average, after its first "
+        "10 seconds; 0: no limit.",
+        ByteSize(1024),
+    )
+    body_timeout: timedelta = option(
+        "rest.server.body-timeout",
+        "How long a client may take to send the body of a request.",
+        timedelta(hours=1),
+    )
+    max_event_streams: int = option(
+        "rest.server.max-event-streams",
+        "How many event streams and followed logs the server sends at once; any more are answered "
+        "with 429.",
+        256,
+    )
     max_wait: timedelta = option(
         "rest.server.max-wait",
         "Longest time that a request may wait for a job to change.",
@@ -75,6 +114,11 @@ class RestOptions:
         "web.program.memory",
         "How much memory an uploaded program may use to define its job; 0: no limit.",
         ByteSize(4 * 1024 * 1024 * 1024),
+    )
+    max_compilations: int = option(
+        "web.program.max-concurrent",
+        "How many uploaded programs define their jobs at once; others wait for their turn.",
+        2,
     )
     allow_origin: str = option(
         "web.access-control-allow-origin",

@@ -8,13 +8,18 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import StartupFailed
 from stoker.core.ports import parse_ports
+from stoker.rest.http.connections import LimitedProtocol, OpenConnections, connection_limits
 from stoker.rest.http.middleware import RestMiddleware
+from stoker.rest.http.origin import check_origins
+from stoker.rest.http.tls_port import accept_connections
 from stoker.rest.options import RestOptions
 from stoker.security.binding import advertised_host, check_binding
 from stoker.security.material import TlsMaterial
@@ -40,13 +45,14 @@ async def serving(
     and gives requests in progress `shutdown_timeout` to end.
     """
     check_binding(options.bind_address, BIND_ADDRESS, authenticated=authenticated)
+    check_origins(options, authenticated=authenticated)
     host = advertised_host(options.bind_address, BIND_ADDRESS, options.address, "rest.address")
     listener = _bind_first_free(
         options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
     )
     with contextlib.closing(listener):
         url = _url(listener, host, "http" if tls is None else "https")
-        server = _Server(app, options, tls, asks_for_certificates)
+        server = _Server(app, options, tls, asks_for_certificates, url)
         task = asyncio.create_task(server.serve(sockets=[listener]), name="rest-server")
         try:
             await server.wait_until_started(task)
@@ -118,12 +124,16 @@ class _Server(uvicorn.Server):
         options: RestOptions,
         tls: TlsMaterial | None,
         asks_for_certificates: bool,
+        url: str,
     ) -> None:
+        self._connections = OpenConnections(connection_limits(options))
+        self._url = url
+        self._accepting: asyncio.Task[None] | None = None
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="none",
-                http="httptools",
+                http=cast(Any, partial(LimitedProtocol, connections=self._connections)),
                 ws="none",
                 # `serving` prepares and closes the app: uvicorn tells it of the shutdown too late,
                 # when it has closed all connections.
@@ -147,9 +157,37 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        async with TaskScope("rest-server") as self._scope:
+            self._scope.spawn("connections", self._connections.sweep_repeatedly())
+            await super().serve(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        context = self.config.ssl
+        if context is None:
+            await super().startup(sockets=sockets)
+        else:
+            await super().startup(sockets=[])
+            (listener,) = sockets or []
+            accepting = accept_connections(
+                listener, context, self._make_protocol, self._connections, self._url
+            )
+            self._accepting = self._scope.spawn("tls-port", accepting)
         self._started.set()
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        return LimitedProtocol(
+            config=self.config,
+            server_state=self.server_state,
+            app_state={},
+            connections=self._connections,
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait({self._accepting})
+        await super().shutdown(sockets=sockets)
 
     async def wait_until_started(self, task: "asyncio.Task[None]") -> None:
         started = asyncio.create_task(self._started.wait(), name="rest-server-started")

@@ -4,7 +4,6 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import cast
 
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.blob.server import BlobServer
@@ -14,16 +13,16 @@ from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
-from stoker.rest.http.asgi import Scope
+from stoker.rest.control.feed import ClusterFeed
 from stoker.rest.job_list.snapshots import FindDispatcher, JobListSnapshot, SharedSnapshots
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
+from stoker.rest.programs.turns import CompilationTurns
 from stoker.rest.requests.operations import Operations
 from stoker.rpc.service import RpcService
-from stoker.savepoints.locations import OpenStorage
 from stoker.savepoints.options import SavepointOptions
+from stoker.savepoints.places import Places
 from stoker.security.tokens import TokenFile
-from stoker.storage.open import open_place
 
 FindProcess = Callable[[str], Awaitable[InspectionGateway]]
 """Finds the inspection endpoint of the process at an address."""
@@ -37,6 +36,8 @@ class RestServices:
     """Whether this master leads and so answers requests itself."""
     leader_url: Callable[[], str | None]
     """Base URL of the leader's REST server, to which a standby forwards requests."""
+    forwarding_proof: Callable[[], str | None] = lambda: None
+    """What a standby sends to show the leader that it is a master; None while nobody leads."""
     options: RestOptions
     version: str
     clock: WallClock = system_wall_clock
@@ -53,23 +54,16 @@ class RestServices:
     programs: ProgramStore | None = None
     savepoints: SavepointOptions = SavepointOptions()
     """The same options as in the job masters."""
-    open_storage: OpenStorage = open_place
-    """Opens the storage of savepoints."""
+    places: Places = field(default_factory=Places)
+    """The storages of savepoints that requests may name."""
     snapshots: SharedSnapshots = field(default_factory=SharedSnapshots)
+    feed: ClusterFeed = field(default_factory=ClusterFeed)
+    compilations: CompilationTurns = field(default_factory=CompilationTurns)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
 
     async def job_list_snapshot(self) -> JobListSnapshot:
         """The jobs at a moment after this call; raises NoLeader when no dispatcher leads."""
         return await self.snapshots.take(self.dispatcher, self.clock)
-
-
-SERVICES = "stoker.services"
-"""Key of the services in the ASGI scope of a request."""
-
-
-def services_of(scope: Scope) -> RestServices:
-    """The services of the server that received the request."""
-    return cast("RestServices", scope[SERVICES])
 
 
 class DispatcherFinder:

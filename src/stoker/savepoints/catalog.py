@@ -1,14 +1,13 @@
 """List the savepoints of a directory, and dispose of one."""
 
 from collections.abc import Iterable
-from posixpath import normpath
-from urllib.parse import unquote, urlsplit
 
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.failpoints import failpoint
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import MANIFEST
+from stoker.savepoints.places import normal_form
 from stoker.storage.contract import Storage
 
 
@@ -56,8 +55,8 @@ async def summary_of(location: SavepointLocation) -> SavepointSummary:
 async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage) -> None:
     """Delete a savepoint; refuses a directory without a manifest, or of a job of this cluster."""
     location = locate(path, open_storage)
-    jobs = _path_of(cluster_storage.url("jobs"))
-    if f"{_path_of(location.url)}/".startswith(f"{jobs}/"):
+    jobs = normal_form(cluster_storage.url("jobs"))
+    if f"{normal_form(location.url)}/".startswith(f"{jobs}/"):
         raise InvalidInput(
             f"{location.url} belongs to a job of this cluster and is not a savepoint; the files "
             "of a job are deleted when the job has ended"
@@ -72,15 +71,3 @@ async def remove(location: SavepointLocation) -> None:
     await location.parent.delete(location.inside(MANIFEST))
     failpoint("dispose.after-manifest")
     await location.parent.delete_tree(location.name)
-
-
-def _path_of(url: str) -> str:
-    """In one form, whether a local directory is given as a path or as a URL."""
-    if url.startswith("/"):
-        path = url
-    elif (parts := urlsplit(url)).scheme == "file":
-        path = unquote(parts.path)
-    else:
-        return url.rstrip("/")
-    # POSIX, and so normpath, treats two leading slashes as special.
-    return normpath(f"/{path.lstrip('/')}")

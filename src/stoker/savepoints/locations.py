@@ -4,13 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stoker.core.errors import InvalidInput, NotFound, UnusableSavepoint
-from stoker.savepoints.manifest import MANIFEST, SavepointManifest, decode_manifest
+from stoker.savepoints.manifest import (
+    LARGEST_MANIFEST,
+    MANIFEST,
+    SavepointManifest,
+    decode_manifest,
+)
 from stoker.savepoints.options import SavepointOptions
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
 
 OpenStorage = Callable[[str], Storage]
-"""Opens the storage behind a URL: `stoker.storage.open.open_place`, or a simulation's."""
+"""Opens the storage behind a URL: `Places.open` of a master, `open_place` in the command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +49,14 @@ def locate(path: str, open_storage: OpenStorage) -> SavepointLocation:
 
 async def read_manifest(location: SavepointLocation) -> SavepointManifest:
     try:
-        content = await location.parent.read(location.inside(MANIFEST))
+        content = await location.parent.read(location.inside(MANIFEST), limit=LARGEST_MANIFEST)
     except NotFound:
         raise UnusableSavepoint(location.url, await _why_no_manifest(location)) from None
     return decode_manifest(content, location.url)
 
 
 async def _why_no_manifest(location: SavepointLocation) -> str:
-    if await location.parent.list(location.name):
+    if await location.parent.has_files(location.name):
         return (
             f"it has no {MANIFEST}: it was never completed, or this is not a savepoint; "
             "stoker savepoint list shows those that are"

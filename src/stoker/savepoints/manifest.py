@@ -15,6 +15,10 @@ from stoker.core.values import Millis, Value, decode_json
 MANIFEST = "manifest.json"
 GRAPH = "graph.json"
 MANIFEST_VERSION = 1
+LARGEST_MANIFEST = 32 * 1024 * 1024
+"""In bytes: enough for 150,000 files, and little enough to be decoded at once."""
+LARGEST_GRAPH = 128 * 1024 * 1024
+"""In bytes. A master may accept larger graphs than by default."""
 
 
 class SavedFile(Value):

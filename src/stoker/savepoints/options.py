@@ -25,6 +25,12 @@ class SavepointOptions:
         "every master reaches. A local cluster sets it to savepoints in its own directory.",
         None,
     )
+    allowed_schemes: tuple[str, ...] = option(
+        "savepoint.allowed-schemes",
+        "Kinds of storage that requests may name for savepoints, by the scheme of their URLs, such "
+        "as s3 or hdfs; file and those of the configured directories need no entry.",
+        (),
+    )
     retained_directory: str | None = option(
         RETAINED_DIRECTORY,
         "Directory of retained checkpoints of ended jobs; unset means the folder retained in the "

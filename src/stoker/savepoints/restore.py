@@ -21,7 +21,14 @@ from stoker.savepoints.compatibility import Compatibility, compare
 from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.logs import moved_operator
-from stoker.savepoints.manifest import GRAPH, SavedFile, SavedQuery, SavepointManifest, decode_graph
+from stoker.savepoints.manifest import (
+    GRAPH,
+    LARGEST_GRAPH,
+    SavedFile,
+    SavedQuery,
+    SavepointManifest,
+    decode_graph,
+)
 from stoker.savepoints.take import checkpoint_folder
 from stoker.storage.contract import Storage
 
@@ -163,7 +170,7 @@ async def verify(location: SavepointLocation, manifest: SavepointManifest) -> li
 
 async def saved_graph(location: SavepointLocation) -> JobGraph:
     try:
-        content = await location.parent.read(location.inside(GRAPH))
+        content = await location.parent.read(location.inside(GRAPH), limit=LARGEST_GRAPH)
     except NotFound:
         raise UnusableSavepoint(location.url, f"its file {GRAPH} is missing") from None
     return decode_graph(content, location.url)

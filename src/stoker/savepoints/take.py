@@ -38,6 +38,7 @@ from stoker.savepoints.logs import (
 )
 from stoker.savepoints.manifest import (
     GRAPH,
+    LARGEST_MANIFEST,
     MANIFEST,
     SavedFile,
     SavedOperator,
@@ -165,8 +166,14 @@ class SavepointWriter:
             stopped=header.stopped,
             expires=header.expires,
         )
+        content = encode_manifest(manifest)
+        if len(content) > LARGEST_MANIFEST:
+            raise SavepointFailed(
+                f"the savepoint has {len(copied)} files, and its manifest would have more than "
+                f"{LARGEST_MANIFEST} bytes: nobody could read it; use fewer shuffle partitions"
+            )
         failpoint("savepoint.before-manifest")
-        await location.parent.write(location.inside(MANIFEST), encode_manifest(manifest))
+        await location.parent.write(location.inside(MANIFEST), content)
         failpoint("savepoint.after-manifest")
         return manifest
 

@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import hmac
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -33,25 +32,30 @@ class Role(StrEnum):
     """Every request."""
 
 
-_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_CHANGING_GETS = re.compile(r"/jobs/[^/]+/yarn-(cancel|stop)|/jars/[^/]+/plan")
-"""Flink's dashboard cancels by GET, and the plan of a program is made by running its file."""
-_SUBMISSIONS = re.compile(r"/jobs|/jars/upload|/jars/[^/]+/(run|plan)|/jobs/[^/]+/clientHeartbeat")
-_OF_ONE_JOB = re.compile(r"/jobs/(?!overview|metrics)[^/]+(/.*)?|/overview|/config|/openapi\.json")
+class Permission(StrEnum):
+    """What a route of the REST API asks of its caller."""
+
+    OPEN = "open"
+    """Read the description of the API: no token is needed."""
+    QUERY = "query"
+    """Read what every token may know: a job by its id, and figures of the whole cluster."""
+    READ = "read"
+    """Read anything."""
+    SUBMIT = "submit"
+    """Submit jobs and programs."""
+    OPERATE = "operate"
+    """Change or end anything."""
 
 
-def allows(role: Role, method: str, path: str) -> bool:
-    """Whether the role allows the request; `path` has no version prefix."""
-    reads = method in _READING_METHODS and not _CHANGING_GETS.fullmatch(path)
-    match role:
-        case Role.OPERATE:
-            return True
-        case Role.READ:
-            return reads
-        case Role.SUBMIT:
-            if reads:
-                return _OF_ONE_JOB.fullmatch(path) is not None
-            return method in ("GET", "POST", "PATCH") and _SUBMISSIONS.fullmatch(path) is not None
+_PERMISSIONS = {
+    Role.READ: {Permission.OPEN, Permission.QUERY, Permission.READ},
+    Role.SUBMIT: {Permission.OPEN, Permission.QUERY, Permission.SUBMIT},
+    Role.OPERATE: set(Permission),
+}
+
+
+def allows(role: Role, permission: Permission) -> bool:
+    return permission in _PERMISSIONS[role]
 
 
 VERSION = 1

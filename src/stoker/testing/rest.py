@@ -43,6 +43,7 @@ from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
+from stoker.savepoints.places import Places
 from stoker.security.material import TlsMaterial, client_context
 from stoker.security.tokens import TokenFile
 from stoker.storage.memory import MemoryStorage
@@ -339,6 +340,9 @@ class Master:
     storage: MemoryStorage = field(default_factory=lambda: MemoryStorage(lambda: NOW))
     leading: bool = True
     leader: str | None = None
+    proof: str | None = None
+    """What the masters of a test know to prove that they forward requests."""
+    places: Places = field(default_factory=Places)
     tokens: TokenFile | None = None
     tls: TlsMaterial | None = None
     asks_for_certificates: bool = False
@@ -356,6 +360,8 @@ class Master:
             blobs=self.blobs,
             leads=lambda: self.leading,
             leader_url=lambda: self.leader,
+            forwarding_proof=lambda: self.proof,
+            places=self.places,
             options=self.options,
             version="0.1.0",
             clock=lambda: NOW,

@@ -25,6 +25,7 @@ from stoker.rest.control.processes import find_executor, inspection_of, task_man
 from stoker.rest.http.routing import get
 from stoker.rest.options import RestOptions
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 _MIB = 1024 * 1024
 
@@ -101,25 +102,25 @@ def _share(executor: TaskExecutorDetails, slots: int) -> TaskManagerResource:
     )
 
 
-@get("/overview", summary="Number of task executors, slots and jobs")
+@get("/overview", needs=Permission.QUERY, summary="Number of task executors, slots and jobs")
 async def overview(services: RestServices) -> ClusterOverviewAnswer:
     dispatcher = await services.dispatcher()
     return overview_answer(await dispatcher.cluster_overview(), services.version)
 
 
-@get("/config", summary="Settings of the cluster for a web page")
+@get("/config", needs=Permission.QUERY, summary="Settings of the cluster for a web page")
 async def config(services: RestServices) -> DashboardConfig:
     now = datetime.fromtimestamp(services.clock() / 1000, UTC).astimezone()
     return dashboard_config(services.options, now, services.version)
 
 
-@get("/taskmanagers", summary="All task executors")
+@get("/taskmanagers", needs=Permission.READ, summary="All task executors")
 async def task_managers(services: RestServices) -> TaskManagers:
     dispatcher = await services.dispatcher()
     return task_managers_answer(await dispatcher.task_executors())
 
 
-@get("/taskmanagers/{taskmanagerid}", summary="One task executor")
+@get("/taskmanagers/{taskmanagerid}", needs=Permission.READ, summary="One task executor")
 async def task_manager(taskmanagerid: str, services: RestServices) -> TaskManagerAnswer:
     executor = await find_executor(services, taskmanagerid)
     answer = task_manager_answer(executor)

@@ -28,6 +28,7 @@ from stoker.rest.http.routing import QueryParameter, delete, get
 from stoker.rest.jobs.aggregation import aggregate_metrics, parse_modes, parse_names, select_metrics
 from stoker.rest.requests.parameters import TaskManagerIdText
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 
 def configuration_entries(configuration: Mapping[str, str]) -> list[ConfigurationEntry]:
@@ -113,39 +114,45 @@ async def inspection_of(services: RestServices, executor: TaskExecutorDetails) -
 # The master
 
 
-@get("/jobmanager/config", summary="Configuration of the master, without secrets")
+@get(
+    "/jobmanager/config",
+    needs=Permission.READ,
+    summary="Configuration of the master, without secrets",
+)
 async def master_config(services: RestServices) -> list[ConfigurationEntry]:
     return configuration_entries(services.configuration)
 
 
-@get("/jobmanager/environment", summary="Python environment of the master")
+@get("/jobmanager/environment", needs=Permission.READ, summary="Python environment of the master")
 async def master_environment(services: RestServices) -> PythonEnvironment:
     return python_environment()
 
 
-@get("/jobmanager/logs", summary="Log files of the master")
+@get("/jobmanager/logs", needs=Permission.READ, summary="Log files of the master")
 async def master_logs(services: RestServices) -> LogList:
     return log_list(await master_inspection(services).logs())
 
 
-@get("/jobmanager/log", summary="Log of the master")
+@get("/jobmanager/log", needs=Permission.READ, summary="Log of the master")
 async def master_log(services: RestServices) -> Stream:
     inspection = master_inspection(services)
     return await _log(inspection, (await inspection.logs()).main_log)
 
 
-@get("/jobmanager/stdout", summary="Output of the master")
+@get("/jobmanager/stdout", needs=Permission.READ, summary="Output of the master")
 async def master_stdout(services: RestServices) -> Stream:
     inspection = master_inspection(services)
     return await _log(inspection, (await inspection.logs()).main_output)
 
 
-@get("/jobmanager/logs/{file}", summary="A log file of the master")
+@get("/jobmanager/logs/{file}", needs=Permission.READ, summary="A log file of the master")
 async def master_log_file(file: str, services: RestServices) -> Stream:
     return await _log(master_inspection(services), file)
 
 
-@get("/jobmanager/metrics", summary="Metrics of the master and of the cluster")
+@get(
+    "/jobmanager/metrics", needs=Permission.READ, summary="Metrics of the master and of the cluster"
+)
 async def master_metrics(services: RestServices, names: Names = None) -> list[Metric]:
     dispatcher = await services.dispatcher()
     cluster = await dispatcher.cluster_overview()
@@ -158,12 +165,16 @@ async def master_metrics(services: RestServices, names: Names = None) -> list[Me
     return select_metrics(figures, parse_names(names))
 
 
-@get("/jobmanager/thread-dump", summary="Stack traces of the threads of the master")
+@get(
+    "/jobmanager/thread-dump",
+    needs=Permission.READ,
+    summary="Stack traces of the threads of the master",
+)
 async def master_threads(services: RestServices) -> ThreadDump:
     return thread_dump(await master_inspection(services).threads())
 
 
-@delete("/cluster", status=200, summary="Shut down the whole cluster")
+@delete("/cluster", needs=Permission.OPERATE, status=200, summary="Shut down the whole cluster")
 async def shut_down(services: RestServices) -> Nothing:
     dispatcher = await services.dispatcher()
     await dispatcher.shut_down_cluster(ApplicationStatus.SUCCEEDED)
@@ -173,31 +184,47 @@ async def shut_down(services: RestServices) -> Nothing:
 # Task executors
 
 
-@get("/taskmanagers/{taskmanagerid}/logs", summary="Log files of a task executor")
+@get(
+    "/taskmanagers/{taskmanagerid}/logs",
+    needs=Permission.READ,
+    summary="Log files of a task executor",
+)
 async def executor_logs(taskmanagerid: TaskManagerIdText, services: RestServices) -> LogList:
     return log_list(await (await _find_inspection(services, taskmanagerid)).logs())
 
 
-@get("/taskmanagers/{taskmanagerid}/log", summary="Log of a task executor")
+@get("/taskmanagers/{taskmanagerid}/log", needs=Permission.READ, summary="Log of a task executor")
 async def executor_log(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
     inspection = await _find_inspection(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_log)
 
 
-@get("/taskmanagers/{taskmanagerid}/stdout", summary="Output of a task executor")
+@get(
+    "/taskmanagers/{taskmanagerid}/stdout",
+    needs=Permission.READ,
+    summary="Output of a task executor",
+)
 async def executor_stdout(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
     inspection = await _find_inspection(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_output)
 
 
-@get("/taskmanagers/{taskmanagerid}/logs/{file}", summary="A log file of a task executor")
+@get(
+    "/taskmanagers/{taskmanagerid}/logs/{file}",
+    needs=Permission.READ,
+    summary="A log file of a task executor",
+)
 async def executor_log_file(
     taskmanagerid: TaskManagerIdText, file: str, services: RestServices
 ) -> Stream:
     return await _log(await _find_inspection(services, taskmanagerid), file)
 
 
-@get("/taskmanagers/{taskmanagerid}/metrics", summary="Metrics of a task executor")
+@get(
+    "/taskmanagers/{taskmanagerid}/metrics",
+    needs=Permission.READ,
+    summary="Metrics of a task executor",
+)
 async def executor_metrics(
     taskmanagerid: TaskManagerIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
@@ -207,6 +234,7 @@ async def executor_metrics(
 
 @get(
     "/taskmanagers/{taskmanagerid}/thread-dump",
+    needs=Permission.READ,
     summary="Stack traces of the threads of a task executor",
 )
 async def executor_threads(taskmanagerid: TaskManagerIdText, services: RestServices) -> ThreadDump:
@@ -215,6 +243,7 @@ async def executor_threads(taskmanagerid: TaskManagerIdText, services: RestServi
 
 @get(
     "/taskmanagers/metrics",
+    needs=Permission.READ,
     summary="Metrics of several task executors, aggregated; by default of all",
 )
 async def executors_metrics(

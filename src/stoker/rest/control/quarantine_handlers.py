@@ -6,9 +6,10 @@ from stoker.gateways.dispatcher import QuarantinedJob
 from stoker.rest.http.routing import delete, get, post
 from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 
-@get("/quarantine", summary="Accepted jobs that cannot be loaded, and why")
+@get("/quarantine", needs=Permission.READ, summary="Accepted jobs that cannot be loaded, and why")
 async def quarantined_jobs(services: RestServices) -> QuarantineAnswer:
     dispatcher = await services.dispatcher()
     return QuarantineAnswer(jobs=[_view(job) for job in await dispatcher.quarantined()])
@@ -16,6 +17,7 @@ async def quarantined_jobs(services: RestServices) -> QuarantineAnswer:
 
 @post(
     "/quarantine/{jobid}/retry",
+    needs=Permission.OPERATE,
     status=202,
     summary="Load and start the job; 409 with the reason when it still cannot be loaded",
 )
@@ -28,6 +30,7 @@ async def retry_quarantined(jobid: JobIdText, services: RestServices) -> Nothing
 
 @delete(
     "/quarantine/{jobid}",
+    needs=Permission.OPERATE,
     status=202,
     summary="Give up the job: record it as FAILED and remove its files",
 )

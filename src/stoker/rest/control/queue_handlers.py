@@ -9,6 +9,7 @@ from stoker.gateways.dispatcher import QueueOverview
 from stoker.rest.http.routing import QueryParameter, get, post
 from stoker.rest.requests.parameters import TaskManagerIdText
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 Limit = Annotated[
     float | None,
@@ -20,7 +21,11 @@ Limit = Annotated[
 ]
 
 
-@get("/queues", summary="The queues with their limits and the jobs that wait in them")
+@get(
+    "/queues",
+    needs=Permission.READ,
+    summary="The queues with their limits and the jobs that wait in them",
+)
 async def queues(services: RestServices) -> QueuesAnswer:
     dispatcher = await services.dispatcher()
     return QueuesAnswer(queues=[_view(queue) for queue in await dispatcher.queues()])
@@ -28,6 +33,7 @@ async def queues(services: RestServices) -> QueuesAnswer:
 
 @post(
     "/taskmanagers/{taskmanagerid}/drain",
+    needs=Permission.OPERATE,
     status=202,
     summary="Give a task executor no new tasks, and end it when its tasks have finished or moved",
 )

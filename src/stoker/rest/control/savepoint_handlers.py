@@ -33,6 +33,7 @@ from stoker.rest.services import RestServices
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.manifest import SavepointView
 from stoker.security.redaction import redact_text
+from stoker.security.tokens import Permission, allows
 
 SAVEPOINT = "savepoint"
 DISPOSAL = "savepoint disposal"
@@ -41,6 +42,7 @@ _POLL_SECONDS = 5.0
 
 @post(
     "/jobs/{jobid}/savepoints",
+    needs=Permission.OPERATE,
     status=202,
     summary="Take a savepoint of a job",
     body=json_object(target_directory=TEXT, cancel_job=FLAG, triggerId=TRIGGER_ID),
@@ -57,6 +59,7 @@ async def trigger_savepoint(
 
 @post(
     "/jobs/{jobid}/stop",
+    needs=Permission.OPERATE,
     status=202,
     summary="Stop a job at batch boundaries and take a savepoint of its end state",
     body=json_object(targetDirectory=TEXT, drain=FLAG, triggerId=TRIGGER_ID),
@@ -77,7 +80,9 @@ async def stop_with_savepoint(
     return await _trigger(parse_job_id(jobid), wanted, fields, services)
 
 
-@get("/jobs/{jobid}/savepoints/{triggerid}", summary="Status of a savepoint")
+@get(
+    "/jobs/{jobid}/savepoints/{triggerid}", needs=Permission.QUERY, summary="Status of a savepoint"
+)
 async def savepoint_status(
     jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:
@@ -87,13 +92,21 @@ async def savepoint_status(
     return services.operations.status(key)
 
 
-@get("/savepoints", summary="Savepoints in a directory, newest first")
-async def list_savepoints(services: RestServices, directory: str | None = None) -> Savepoints:
+@get("/savepoints", needs=Permission.READ, summary="Savepoints in a directory, newest first")
+async def list_savepoints(
+    request: Request, services: RestServices, directory: str | None = None
+) -> Savepoints:
+    if directory is not None and not _may_see_all(request):
+        services.places.check_configured(directory)
     dispatcher = await services.dispatcher()
     return Savepoints(savepoints=await dispatcher.savepoints(directory))
 
 
-@get("/retained-checkpoints", summary="Retained checkpoints of ended jobs, newest first")
+@get(
+    "/retained-checkpoints",
+    needs=Permission.READ,
+    summary="Retained checkpoints of ended jobs, newest first",
+)
 async def list_retained_checkpoints(services: RestServices) -> Savepoints:
     dispatcher = await services.dispatcher()
     return Savepoints(savepoints=await dispatcher.retained_checkpoints())
@@ -101,16 +114,19 @@ async def list_retained_checkpoints(services: RestServices) -> Savepoints:
 
 @get(
     "/savepoints/show",
+    needs=Permission.READ,
     summary="Content of a savepoint: queries, batches, source positions and files",
 )
-async def show_savepoint(services: RestServices, path: str) -> SavepointView:
-    location = locate(path, services.open_storage)
+async def show_savepoint(request: Request, services: RestServices, path: str) -> SavepointView:
+    places = services.places
+    location = locate(path, places.open if _may_see_all(request) else places.open_configured)
     manifest = await read_manifest(location)
     return SavepointView(path=location.url, size_bytes=manifest.size, manifest=manifest)
 
 
 @post(
     "/savepoint-disposal",
+    needs=Permission.OPERATE,
     status=200,
     summary="Dispose of a savepoint",
     body=json_object(savepoint_path=TEXT, triggerId=TRIGGER_ID),
@@ -131,10 +147,19 @@ async def dispose_savepoint(request: Request, services: RestServices) -> Trigger
     return Triggered(request_id=trigger_id)
 
 
-@get("/savepoint-disposal/{triggerid}", summary="Status of the disposal of a savepoint")
+@get(
+    "/savepoint-disposal/{triggerid}",
+    needs=Permission.READ,
+    summary="Status of the disposal of a savepoint",
+)
 async def disposal_status(triggerid: str, services: RestServices) -> OperationAnswer:
     key = OperationKey(kind=DISPOSAL, trigger_id=parse_trigger_id(triggerid))
     return services.operations.status(key)
+
+
+def _may_see_all(request: Request) -> bool:
+    """Whether the caller may look at any place that this master reaches."""
+    return allows(request.caller.role, Permission.OPERATE)
 
 
 async def _trigger(

@@ -31,6 +31,7 @@ from stoker.rest.requests.submission import (
 from stoker.rest.requests.uploads import receive_upload
 from stoker.rest.services import RestServices
 from stoker.security.redaction import redact_text
+from stoker.security.tokens import Permission
 
 _MAX_WAIT_SECONDS = 20.0
 """Longest time for which a status request is held open."""
@@ -40,6 +41,7 @@ _TRIAL_SECONDS = 30.0
 
 @post(
     "/jobs/{jobid}/upgrade",
+    needs=Permission.OPERATE,
     status=202,
     summary="Replace a streaming job by a new version, and roll back if that fails",
     body=submission(),
@@ -77,6 +79,7 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
 
 @post(
     "/jobs/{jobid}/rescale",
+    needs=Permission.OPERATE,
     status=202,
     summary="Restart a streaming job with another number of state partitions",
     body=json_object(partitions=WHOLE_NUMBER, target_directory=TEXT, triggerId=TRIGGER_ID),
@@ -101,6 +104,7 @@ async def rescale(jobid: JobIdText, request: Request, services: RestServices) ->
 
 @get(
     "/jobs/{jobid}/replacements/{triggerid}",
+    needs=Permission.QUERY,
     summary="Progress of an upgrade or a rescale, and which job runs now",
 )
 async def replacement(

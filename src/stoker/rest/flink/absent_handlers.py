@@ -15,6 +15,7 @@ from stoker.rest.jobs.metrics import MetricNames
 from stoker.rest.requests.operations import OperationKey, parse_trigger_id
 from stoker.rest.requests.parameters import JobIdText, VertexIdText, parse_hex_id
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 NO_RESCALES = (
@@ -23,7 +24,7 @@ NO_RESCALES = (
 )
 
 
-@get(f"{_VERTEX}/backpressure", summary="Back pressure of a vertex")
+@get(f"{_VERTEX}/backpressure", needs=Permission.QUERY, summary="Back pressure of a vertex")
 async def back_pressure(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> BackPressure:
@@ -31,7 +32,7 @@ async def back_pressure(
     return BackPressure()
 
 
-@get(f"{_VERTEX}/flamegraph", summary="Flame graph of a vertex")
+@get(f"{_VERTEX}/flamegraph", needs=Permission.QUERY, summary="Flame graph of a vertex")
 async def flame_graph(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> FlameGraph:
@@ -41,6 +42,7 @@ async def flame_graph(
 
 @get(
     f"{_VERTEX}/jm-operator-metrics",
+    needs=Permission.QUERY,
     summary="Metrics of the operator coordinators of a vertex",
 )
 async def operator_metrics(
@@ -51,18 +53,27 @@ async def operator_metrics(
     return []
 
 
-@get("/datasets", summary="Data sets cached for later jobs")
+@get("/datasets", needs=Permission.READ, summary="Data sets cached for later jobs")
 async def data_sets() -> DataSets:
     return DataSets()
 
 
-@delete("/datasets/{datasetid}", status=202, summary="Delete a cached data set")
+@delete(
+    "/datasets/{datasetid}",
+    needs=Permission.OPERATE,
+    status=202,
+    summary="Delete a cached data set",
+)
 async def delete_data_set(datasetid: str) -> Nothing:
     parse_hex_id(datasetid, "a data set id")
     raise NotFound(f"no data set {datasetid}: Spark keeps none for later jobs")
 
 
-@get("/datasets/delete/{triggerid}", summary="Status of the deletion of a data set")
+@get(
+    "/datasets/delete/{triggerid}",
+    needs=Permission.READ,
+    summary="Status of the deletion of a data set",
+)
 async def data_set_deletion(triggerid: str, services: RestServices) -> Nothing:
     key = OperationKey(kind="data set", trigger_id=parse_trigger_id(triggerid))
     services.operations.status(key)
@@ -76,6 +87,7 @@ async def data_set_deletion(triggerid: str, services: RestServices) -> Nothing:
         "/jobs/{jobid}/rescales/overview",
         "/jobs/{jobid}/rescales/summary",
     ],
+    needs=Permission.QUERY,
     summary="Earlier rescales of a job",
 )
 async def rescales(jobid: JobIdText, services: RestServices) -> Nothing:
@@ -83,7 +95,11 @@ async def rescales(jobid: JobIdText, services: RestServices) -> Nothing:
     raise NotFound(NO_RESCALES)
 
 
-@get("/jobs/{jobid}/rescales/details/{rescaleuuid}", summary="One earlier rescale of a job")
+@get(
+    "/jobs/{jobid}/rescales/details/{rescaleuuid}",
+    needs=Permission.QUERY,
+    summary="One earlier rescale of a job",
+)
 async def rescale_details(jobid: JobIdText, rescaleuuid: str, services: RestServices) -> Nothing:
     await check_job_exists(services, jobid)
     raise NotFound(f"rescale {rescaleuuid} is unknown: {NO_RESCALES}")
@@ -91,6 +107,7 @@ async def rescale_details(jobid: JobIdText, rescaleuuid: str, services: RestServ
 
 @get(
     *["/jobmanager/profiler", "/taskmanagers/{taskmanagerid}/profiler"],
+    needs=Permission.READ,
     summary="Profiles of a process",
 )
 async def profiler() -> Nothing:

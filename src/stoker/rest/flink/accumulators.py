@@ -21,12 +21,17 @@ from stoker.rest.jobs.lookup import load_job, load_vertex
 from stoker.rest.jobs.subtask_views import UNASSIGNED
 from stoker.rest.requests.parameters import JobIdText, VertexIdText, parse_count
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 WithSerialized = Annotated[bool, QueryParameter(name="includeSerializedValue")]
 
 
-@get("/jobs/{jobid}/accumulators", summary="Rows and bytes that a job has read and written")
+@get(
+    "/jobs/{jobid}/accumulators",
+    needs=Permission.QUERY,
+    summary="Rows and bytes that a job has read and written",
+)
 async def job_accumulators(
     jobid: JobIdText, services: RestServices, include_serialized_value: WithSerialized = False
 ) -> JobAccumulators:
@@ -35,7 +40,11 @@ async def job_accumulators(
     return JobAccumulators(user_task_accumulators=counts)
 
 
-@get(f"{_VERTEX}/accumulators", summary="Rows and bytes that a vertex has read and written")
+@get(
+    f"{_VERTEX}/accumulators",
+    needs=Permission.QUERY,
+    summary="Rows and bytes that a vertex has read and written",
+)
 async def vertex_accumulators(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> VertexAccumulators:
@@ -46,6 +55,7 @@ async def vertex_accumulators(
 
 @get(
     f"{_VERTEX}/subtasks/accumulators",
+    needs=Permission.QUERY,
     summary="Rows and bytes that each subtask has read and written",
 )
 async def subtasks_accumulators(
@@ -69,6 +79,7 @@ async def subtasks_accumulators(
 
 @get(
     f"{_VERTEX}/subtasks/{{subtaskindex}}/attempts/{{attempt}}/accumulators",
+    needs=Permission.QUERY,
     summary="Rows and bytes that one attempt has read and written",
 )
 async def attempt_accumulators(

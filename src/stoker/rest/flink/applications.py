@@ -26,6 +26,7 @@ from stoker.rest.jobs.vertex_views import duration, end_time
 from stoker.rest.requests.parameters import parse_application_id
 from stoker.rest.services import RestServices
 from stoker.security.redaction import without_secrets
+from stoker.security.tokens import Permission
 
 _STATE = {
     JobStatus.INITIALIZING: "CREATED",
@@ -106,19 +107,23 @@ async def _load_job(services: RestServices, applicationid: str) -> JobDetails:
     return await dispatcher.job_details(job_id)
 
 
-@get("/applications/overview", summary="All applications")
+@get("/applications/overview", needs=Permission.READ, summary="All applications")
 async def overview_of_applications(services: RestServices) -> Applications:
     snapshot = await services.job_list_snapshot()
     return applications_answer(snapshot.jobs.all_jobs(), services.clock())
 
 
-@get(_APPLICATION, summary="One application with its job")
+@get(_APPLICATION, needs=Permission.QUERY, summary="One application with its job")
 async def application(applicationid: str, services: RestServices) -> ApplicationAnswer:
     job = await _load_job(services, applicationid)
     return application_answer(job, services.clock())
 
 
-@get(f"{_APPLICATION}/exceptions", summary="The failure that ended an application")
+@get(
+    f"{_APPLICATION}/exceptions",
+    needs=Permission.QUERY,
+    summary="The failure that ended an application",
+)
 async def application_exceptions(
     applicationid: str, services: RestServices
 ) -> ApplicationExceptions:
@@ -126,7 +131,11 @@ async def application_exceptions(
     return exceptions_answer(without_secrets(job))
 
 
-@get(f"{_APPLICATION}/jobmanager/config", summary="Configuration of the master of an application")
+@get(
+    f"{_APPLICATION}/jobmanager/config",
+    needs=Permission.QUERY,
+    summary="Configuration of the master of an application",
+)
 async def application_config(
     applicationid: str, services: RestServices
 ) -> list[ConfigurationEntry]:
@@ -134,7 +143,12 @@ async def application_config(
     return configuration_entries(services.configuration)
 
 
-@post(f"{_APPLICATION}/cancel", status=202, summary="Cancel the job of an application")
+@post(
+    f"{_APPLICATION}/cancel",
+    needs=Permission.OPERATE,
+    status=202,
+    summary="Cancel the job of an application",
+)
 async def cancel_application(applicationid: str, services: RestServices) -> Nothing:
     job_id = parse_application_id(applicationid)
     dispatcher = await services.dispatcher()

@@ -28,6 +28,7 @@ from stoker.rest.jobs.lookup import load_job
 from stoker.rest.requests.operations import TriggerId, parse_trigger_id
 from stoker.rest.requests.parameters import JobIdText, parse_job_id, read_body
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 SPARK_DEFAULT_PARTITIONS = 200
 
@@ -37,6 +38,7 @@ Requirements = dict[str, VertexRequirements]
 
 @get(
     "/jobs/{jobid}/resource-requirements",
+    needs=Permission.QUERY,
     summary="Parallelism of each vertex",
 )
 async def requirements(jobid: JobIdText, services: RestServices) -> Requirements:
@@ -62,6 +64,7 @@ def _partitions(job: JobDetails, vertices: tuple[str, ...]) -> int:
 
 @put(
     "/jobs/{jobid}/resource-requirements",
+    needs=Permission.OPERATE,
     summary="Change the parallelism of a streaming job",
     answer=Nothing,
     body=Requirements,
@@ -138,13 +141,17 @@ def _check_can_change(job: JobDetails) -> None:
         )
 
 
-@patch("/jobs/{jobid}/rescaling", summary="Change the parallelism of a streaming job")
+@patch(
+    "/jobs/{jobid}/rescaling",
+    needs=Permission.OPERATE,
+    summary="Change the parallelism of a streaming job",
+)
 async def rescale(jobid: JobIdText, services: RestServices, parallelism: Parallelism) -> Triggered:
     job = await load_job(services, jobid)
     return Triggered(request_id=await _rescale(services, job, parallelism))
 
 
-@get("/jobs/{jobid}/rescaling/{triggerid}", summary="Status of a rescale")
+@get("/jobs/{jobid}/rescaling/{triggerid}", needs=Permission.QUERY, summary="Status of a rescale")
 async def rescale_status(
     jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:

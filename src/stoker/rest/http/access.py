@@ -1,11 +1,38 @@
 """Limits of access: tokens with roles, requests per second, concurrent uploads."""
 
+import logging
 from dataclasses import dataclass
 
 from stoker.aio.clock import WallClock
 from stoker.api.shape import RETRY_AFTER
-from stoker.rest.http.errors import ErrorAnswer
-from stoker.security.tokens import TokenFile, allows, find
+from stoker.core.errors import InvalidOption
+from stoker.rest.http.errors import ErrorAnswer, unavailable
+from stoker.security.tokens import Permission, Role, TokenFile, allows, find
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requester:
+    """Who sent a request, as far as a token proves it."""
+
+    role: Role = Role.OPERATE
+    token: str | None = None
+    """Id of the token; None where callers need none."""
+    name: str = ""
+    """Name of the token."""
+
+    def refusal(self, needed: Permission) -> ErrorAnswer | None:
+        """The answer to a request for which the caller lacks the permission, or None."""
+        if allows(self.role, needed):
+            return None
+        roles = " or ".join(role for role in Role if allows(role, needed))
+        reason = f"the token {self.name} has the role {self.role}; this request needs {roles}"
+        return ErrorAnswer(status=403, messages=[reason])
+
+
+ANYONE = Requester()
+"""The caller in a cluster without tokens, and of what needs none."""
 
 
 class Access:
@@ -15,30 +42,28 @@ class Access:
         self._tokens = tokens
         self._clock = clock
 
-    def refusal(self, authorization: str | None, method: str, path: str) -> ErrorAnswer | None:
-        """The answer that refuses the call, or None when the token allows it."""
+    def identify(self, authorization: str | None) -> Requester | ErrorAnswer:
+        """The caller, or the answer to one who has no valid token."""
         if self._tokens is None:
-            return None
+            return ANYONE
         if authorization is None:
             return _unauthorized(
                 "this cluster requires a token: the header Authorization: Bearer TOKEN, or for the "
                 "command line the option client.token ($STOKER_CLIENT_TOKEN)"
             )
+        try:
+            known = self._tokens.tokens
+        except InvalidOption as error:
+            # Nobody is admitted, and the operator learns why from the log and from the answer.
+            log.error("%s", error.message)
+            return unavailable(error.message)
         scheme, _, text = authorization.partition(" ")
-        token = find(self._tokens.tokens, text.strip()) if scheme.lower() == "bearer" else None
+        token = find(known, text.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             return _unauthorized("the token does not belong to this cluster, or was revoked")
         if token.is_expired(self._clock()):
             return _unauthorized(f"the token {token.name} has expired; create another one")
-        if not allows(token.role, method, path):
-            return ErrorAnswer(
-                status=403,
-                messages=[
-                    f"the token {token.name} has the role {token.role}; "
-                    f"{method} {path} needs a higher one"
-                ],
-            )
-        return None
+        return Requester(role=token.role, token=token.id, name=token.name)
 
 
 def _unauthorized(reason: str) -> ErrorAnswer:
@@ -83,16 +108,19 @@ class RateLimit:
         return _too_many(f"more than {self._per_second} requests a second from {caller}", wait)
 
 
-class UploadLimit:
-    """Limits concurrent uploads, since each keeps its files on the master's disk while it lasts."""
+class ConcurrencyLimit:
+    """Limits how many requests of one kind are served at once."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, kind: str) -> None:
         self._limit = limit
+        self._kind = kind
         self._current = 0
 
     def begin(self) -> ErrorAnswer | None:
         if self._current >= self._limit:
-            return _too_many(f"{self._current} uploads are in progress, which is the limit", 1.0)
+            return _too_many(
+                f"{self._current} {self._kind} are in progress, which is the limit", 1.0
+            )
         self._current += 1
         return None
 

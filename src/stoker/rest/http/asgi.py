@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from stoker.core.errors import InvalidInput, TooLarge
+
+if TYPE_CHECKING:
+    from stoker.rest.http.access import Requester
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -16,6 +19,8 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
+CALLER = "stoker.caller"
+"""Key of the caller in the scope of a request that was admitted."""
 MAX_BODY_BYTES = 10_000_000
 """Limit of a body that is read into memory; uploads are streamed and have limits of their own."""
 
@@ -27,6 +32,11 @@ class Request:
         self.path: str = scope["path"]
         """Without the prefix /v1."""
         self._scope = scope
+
+    @property
+    def caller(self) -> "Requester":
+        caller: Requester = self._scope[CALLER]
+        return caller
 
     @cached_property
     def headers(self) -> dict[str, str]:

@@ -61,7 +61,8 @@ def any_error_answer(error: Exception, method: str, path: str, ids: Ids) -> Erro
     if foreseen is not None:
         return foreseen
     error_id = ids.nonce()[:12]
-    log.error("error %s in %s %s", error_id, method, path, exc_info=error)
+    # %r: a path or method of the client could otherwise begin a line of its own in the log.
+    log.error("error %s in %r %r", error_id, method, path, exc_info=error)
     message = f"internal error {error_id}; the master's log has the details under this id"
     return ErrorAnswer(status=500, messages=[message])
 

@@ -18,7 +18,7 @@ import httpx
 
 from stoker.core.errors import RecipientUnreachable
 from stoker.rest.http.asgi import Receive, Scope, Send
-from stoker.rest.http.middleware import FORWARDED
+from stoker.rest.http.middleware import FORWARDED, FORWARDING_PROOF
 
 CHECK_LEADER_SECONDS = 0.25
 PING_INTERVAL_SECONDS = 1.0
@@ -99,14 +99,20 @@ _HOP_BY_HOP_HEADERS = frozenset(
         b"upgrade",
     }
 )
-_REPLACED_HEADERS = frozenset({b"host", b"origin", b"expect"})
+_REPLACED_HEADERS = frozenset({b"host", b"origin", b"expect", b"sec-fetch-site", FORWARDING_PROOF})
+"""The standby has checked where the request comes from."""
 
 
 class Forwarder:
     def __init__(
-        self, leader_url: Callable[[], str | None], trust: ssl.SSLContext | None = None
+        self,
+        leader_url: Callable[[], str | None],
+        proof: Callable[[], str | None] = lambda: None,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
+        """`proof` shows the leader that a master forwards."""
         self._leader_url = leader_url
+        self._proof = proof
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
@@ -123,7 +129,7 @@ class Forwarder:
         request = self._client.build_request(
             scope["method"],
             _url(leader_url, scope),
-            headers=_request_headers(scope),
+            headers=_request_headers(scope, self._proof()),
             content=_body(receive) if _has_body(scope) else None,
         )
         response = await self._answer(leader_url, request)
@@ -194,10 +200,13 @@ def _url(leader_url: str, scope: Scope) -> httpx.URL:
     return httpx.URL(leader_url).copy_with(raw_path=target + (b"?" + query if query else b""))
 
 
-def _request_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
+def _request_headers(scope: Scope, proof: str | None) -> list[tuple[bytes, bytes]]:
     kept = _without(scope["headers"], _HOP_BY_HOP_HEADERS | _REPLACED_HEADERS)
     client = scope["client"]
-    return [*kept, (FORWARDED, (client[0] if client else "unknown").encode())]
+    added = [(FORWARDED, (client[0] if client else "unknown").encode())]
+    if proof is not None:
+        added.append((FORWARDING_PROOF, proof.encode()))
+    return [*kept, *added]
 
 
 def _without(

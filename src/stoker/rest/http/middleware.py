@@ -5,11 +5,14 @@ a standby is as good an address as the leader. So a request is checked before an
 its body, and it is answered by the leader wherever it arrives.
 
 The order matters:
-1. Preflight requests of allowed web pages are answered; browsers send them without a token.
-2. The request must come from a page that may use this server, within the caller's rate, with a
-   token whose role allows it, and from a client of a version that works with this one.
-3. An upload must fit in size and find a free place; only then is its body received.
-4. A standby forwards to the leader, except for questions about operations that were triggered at
+1. The target of the request is found. All that follows looks at the target, never at the path as
+   the client wrote it: a check that read the path in another way than the router could be escaped.
+2. Preflight requests of allowed web pages are answered; browsers send them without a token.
+3. The request must come from a page that may use this server, within the caller's rate, with a
+   token whose role has the permission that the target needs, and from a client of a version that
+   works with this one.
+4. An upload must fit in size and find a free place; only then is its body received.
+5. A standby forwards to the leader, except for questions about operations that were triggered at
    this master. A forwarded request is never forwarded again.
 
 Invariant: every response, also a refusal, carries the security headers and the server's version,
@@ -19,28 +22,28 @@ its response has begun.
 
 import asyncio
 import contextlib
+import hmac
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, explain_refused_client, version_header
 from stoker.core.errors import Unavailable
-from stoker.rest.http.access import Access, RateLimit, UploadLimit
-from stoker.rest.http.asgi import ASGIApp, Message, Receive, Scope, Send
+from stoker.rest.http.access import ANYONE, Access, ConcurrencyLimit, RateLimit, Requester
+from stoker.rest.http.asgi import CALLER, Message, Receive, Scope, Send
 from stoker.rest.http.compression import CompressingSend, Compressor, accepts_gzip
 from stoker.rest.http.errors import ErrorAnswer, answer_to, send_error, unavailable
 from stoker.rest.http.origin import cors_headers, find_origin_refusal, is_allowed, preflight_headers
+from stoker.rest.http.routing import Router, Target
 from stoker.rest.requests.uploads import request_too_large
-from stoker.rest.services import SERVICES, RestServices
+from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 from stoker.web.pages import PAGES
 
 if TYPE_CHECKING:
     from stoker.rest.http.forwarding import Forwarder
 
-PREFIX = "/v1"
-OPEN_PATHS = frozenset({"/openapi.json", *PAGES})
-"""Paths that describe the API, not the cluster: a browser must load them without a token."""
-LOCAL_PATHS = frozenset({"/config", *OPEN_PATHS})
+LOCAL_PATHS = frozenset({"/config", "/openapi.json", *PAGES})
 """Paths that every master answers itself, leader or standby."""
 OPERATION_PATHS = re.compile(
     r"(?:/jobs/[^/]+/savepoints|/jobs/[^/]+/checkpoints|/savepoint-disposal)/([^/]+)"
@@ -50,6 +53,8 @@ UPLOAD_PATHS = re.compile(r"/jobs|/jars/upload|/jobs/[^/]+/upgrade")
 FORWARDED = b"x-stoker-forwarded"
 """Marks a forwarded request; prevents a forwarding loop between standbys. The value is the address
 of the original client."""
+FORWARDING_PROOF = b"x-stoker-forwarding-proof"
+"""Shows that a master forwarded the request; see `RestServices.forwarding_proof`."""
 _PREPARE_AFTER_SECONDS = 1.0
 """A master that leads by then may never need to forward."""
 _CLIENT_HEADER = CLIENT_HEADER.lower().encode()
@@ -67,10 +72,10 @@ SECURITY_HEADERS = (
 
 
 class RestMiddleware:
-    """An ASGI app around the router."""
+    """The ASGI app: the router, and what surrounds it."""
 
-    def __init__(self, app: ASGIApp, services: RestServices) -> None:
-        self._app = app
+    def __init__(self, router: Router, services: RestServices) -> None:
+        self._router = router
         self._services = services
         self._forwarder: Forwarder | None = None
         self._waiting: set[asyncio.Task[None] | None] = set()
@@ -79,7 +84,9 @@ class RestMiddleware:
         self._headers = (*SECURITY_HEADERS, version)
         self._access = Access(services.tokens, services.clock)
         self._rate = RateLimit(services.options.max_requests_per_second)
-        self._uploads = UploadLimit(services.options.max_concurrent_uploads)
+        # Each upload keeps its files on the master's disk while it lasts.
+        self._uploads = ConcurrencyLimit(services.options.max_concurrent_uploads, "uploads")
+        self._streams = ConcurrencyLimit(services.options.max_event_streams, "streams")
         self._compressor = Compressor()
 
     async def prepare_to_close(self) -> None:
@@ -104,8 +111,8 @@ class RestMiddleware:
         await self._answer(scope, receive, _ResponseSend(send, self._headers))
 
     async def _answer(self, scope: Scope, receive: Receive, send: "_ResponseSend") -> None:
-        query = scope["query_string"]
-        waits = b"wait=" in query or b"follow=" in query or scope["path"].endswith("/events")
+        target = self._router.find(scope["method"], scope["path"])
+        waits = _is_stream(scope, target) or b"wait=" in scope["query_string"]
         if waits and self._closing:
             await send_error(unavailable(_CLOSING), send)
             return
@@ -113,7 +120,7 @@ class RestMiddleware:
         if waits:
             self._waiting.add(task)
         try:
-            await self._route(scope, receive, send)
+            await self._route(scope, target, receive, send)
         except asyncio.CancelledError:
             # Only a closing server cancels requests. The client tries again, at another master.
             if send.started:
@@ -122,9 +129,8 @@ class RestMiddleware:
         finally:
             self._waiting.discard(task)
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _route(self, scope: Scope, target: Target, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        path = _without_prefix(scope["path"])
         origin = _text(headers.get(b"origin"))
         send = _with_headers(send, cors_headers(origin, self._services.options))
         if accepts_gzip(headers.get(b"accept-encoding")):
@@ -133,19 +139,21 @@ class RestMiddleware:
         if scope["method"] == "OPTIONS" and origin and is_allowed(origin, self._services.options):
             await _answer_preflight(headers.get(b"access-control-request-headers"), send)
             return
-        refusal = self._find_refusal(scope, headers, path)
+        refusal = self._find_refusal(scope, headers, target)
         if refusal is not None:
             await send_error(refusal, send)
         elif _is_upload(headers):
-            await self._upload(scope, headers, path, receive, send)
+            await self._upload(scope, headers, target, receive, send)
+        elif _is_stream(scope, target):
+            await self._serve_within(self._streams, scope, headers, target, receive, send)
         else:
-            await self._serve_or_forward(scope, headers, path, receive, send)
+            await self._serve_or_forward(scope, headers, target, receive, send)
 
     async def _upload(
         self,
         scope: Scope,
         headers: dict[bytes, bytes],
-        path: str,
+        target: Target,
         receive: Receive,
         send: Send,
     ) -> None:
@@ -154,26 +162,37 @@ class RestMiddleware:
             assert refusal is not None
             await _refuse_during_upload(refusal, receive, send)
             return
-        refused = self._uploads.begin()
+        await self._serve_within(self._uploads, scope, headers, target, receive, send)
+
+    async def _serve_within(
+        self,
+        limit: ConcurrencyLimit,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        target: Target,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        refused = limit.begin()
         if refused is not None:
             await send_error(refused, send)
             return
         try:
-            await self._serve_or_forward(scope, headers, path, receive, send)
+            await self._serve_or_forward(scope, headers, target, receive, send)
         finally:
-            self._uploads.end()
+            limit.end()
 
     async def _serve_or_forward(
         self,
         scope: Scope,
         headers: dict[bytes, bytes],
-        path: str,
+        target: Target,
         receive: Receive,
         send: Send,
     ) -> None:
+        path = target.path
         if path in LOCAL_PATHS or self._services.leads() or self._knows_operation(path):
-            reached = {**scope, "path": path, SERVICES: self._services}
-            await self._app(reached, receive, send)
+            await self._router.respond(target, self._services, scope, receive, send)
         else:
             await self._forward_to_leader(scope, headers, receive, send)
 
@@ -186,27 +205,59 @@ class RestMiddleware:
         return asked is not None and self._services.operations.knows(asked[1])
 
     def _find_refusal(
-        self, scope: Scope, headers: dict[bytes, bytes], path: str
+        self, scope: Scope, headers: dict[bytes, bytes], target: Target
     ) -> ErrorAnswer | None:
+        is_open = target.needs is Permission.OPEN
         foreign_page = find_origin_refusal(
-            _text(headers.get(b"host")), _text(headers.get(b"origin")), self._services.options
+            _text(headers.get(b"host")),
+            _text(headers.get(b"origin")),
+            # A link may lead to the description of the API.
+            None if is_open else _text(headers.get(b"sec-fetch-site")),
+            self._services.options,
         )
         if foreign_page is not None:
             return ErrorAnswer(status=403, messages=[foreign_page])
-        too_often = self._rate.refusal(_caller(scope, headers), asyncio.get_running_loop().time())
+        authorization = _text(headers.get(b"authorization"))
+        caller = ANYONE if is_open else self._access.identify(authorization)
+        key = self._rate_key(scope, headers, caller)
+        too_often = self._rate.refusal(key, asyncio.get_running_loop().time())
         if too_often is not None:
             return too_often
-        if path not in OPEN_PATHS:
-            authorization = _text(headers.get(b"authorization"))
-            denied = self._access.refusal(authorization, scope["method"], path)
-            if denied is not None:
-                return denied
-        if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(path):
-            return ErrorAnswer(status=400, messages=[f"{path} accepts no files"])
+        if isinstance(caller, ErrorAnswer):
+            return caller
+        scope[CALLER] = caller
+        denied = caller.refusal(target.needs)
+        if denied is not None:
+            return denied
+        if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(target.path):
+            return ErrorAnswer(status=400, messages=[f"{target.path} accepts no files"])
         too_old = explain_refused_client(_text(headers.get(_CLIENT_HEADER)), self._services.version)
         if too_old is not None:
             return ErrorAnswer(status=400, messages=[too_old])
         return None
+
+    def _rate_key(
+        self, scope: Scope, headers: dict[bytes, bytes], caller: Requester | ErrorAnswer
+    ) -> str:
+        """Whose requests are counted: those of a token, otherwise those of an address."""
+        if isinstance(caller, Requester) and caller.token is not None:
+            return f"the token {caller.name}"
+        client = scope["client"]
+        address: str = client[0] if client else "unknown"
+        original = _text(headers.get(FORWARDED))
+        if original is None or not self._is_from_master(headers):
+            return address
+        return f"{original} through {address}"
+
+    def _is_from_master(self, headers: dict[bytes, bytes]) -> bool:
+        """Whether a master forwarded the request. Anybody else could name any address."""
+        expected = self._services.forwarding_proof()
+        given = headers.get(FORWARDING_PROOF)
+        return (
+            expected is not None
+            and given is not None
+            and hmac.compare_digest(expected.encode(), given)
+        )
 
     async def _forward_to_leader(
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
@@ -240,13 +291,8 @@ class RestMiddleware:
         # The HTTP client is large, and a master that leads from the start never needs it.
         from stoker.rest.http.forwarding import Forwarder  # noqa: PLC0415
 
-        return Forwarder(self._services.leader_url, self._services.trust)
-
-
-def _without_prefix(path: str) -> str:
-    if path == PREFIX or path.startswith(PREFIX + "/"):
-        return path[len(PREFIX) :] or "/"
-    return path
+        services = self._services
+        return Forwarder(services.leader_url, services.forwarding_proof, services.trust)
 
 
 def _declared_length(headers: dict[bytes, bytes]) -> int:
@@ -256,15 +302,12 @@ def _declared_length(headers: dict[bytes, bytes]) -> int:
 
 
 def _is_upload(headers: dict[bytes, bytes]) -> bool:
-    return headers.get(b"content-type", b"").startswith(b"multipart/")
+    return headers.get(b"content-type", b"").lower().startswith(b"multipart/")
 
 
-def _caller(scope: Scope, headers: dict[bytes, bytes]) -> str:
-    """Key of the rate limit: a standby forwards the requests of many clients and names each."""
-    client = scope["client"]
-    address = client[0] if client else "unknown"
-    original = _text(headers.get(FORWARDED))
-    return address if original is None else f"{original} through {address}"
+def _is_stream(scope: Scope, target: Target) -> bool:
+    """Whether the response goes on for as long as its client reads."""
+    return target.path.endswith("/events") or b"follow=" in scope["query_string"]
 
 
 def _text(header: bytes | None) -> str | None:

@@ -5,7 +5,11 @@ heartbeats, so the way from a request to its handler has to be short; and an API
 operations needs one description of each, from which both the parsing and the OpenAPI document
 follow. So a handler is an async function whose annotations describe its operation completely:
 
-    @get("/jobs/{jobid}/exceptions", summary="Failures of a job, newest first")
+    @get(
+        "/jobs/{jobid}/exceptions",
+        needs=Permission.QUERY,
+        summary="Failures of a job, newest first",
+    )
     async def exceptions(jobid: JobIdText, services: RestServices, limit: Limit = 20) -> Exceptions
 
 A parameter that the path names comes from the path, as text; `RestServices` and `Request` are
@@ -15,10 +19,14 @@ from the query. msgspec converts the texts of headers and of the query, and enco
 The table is compiled once into a tree of path segments, so the time to find a handler does not grow
 with the number of routes. A fixed segment wins over a parameter, whatever the order of the table.
 
-Invariant: there is one way from a request to its handler. Two handlers for one method and path are
-an error at start-up, and every exception of a handler becomes a response here. A method that a path
-does not have is answered with 404, as in Flink. docs/decisions/rest-router.md says why this is no
-web framework.
+A request is resolved to a `Target` once, before anything else is decided about it. The permission
+that the caller needs belongs to the route, so no spelling of a path (a slash at its end, two
+slashes, an escaped letter) leads to a handler without the check of that handler's permission.
+
+Invariant: there is one way from a request to its handler. Two handlers for one method and path, and
+a route without a permission, are errors at start-up, and every exception of a handler becomes a
+response here. A method that a path does not have is answered with 404, as in Flink.
+docs/decisions/rest-router.md says why this is no web framework.
 """
 
 import inspect
@@ -41,9 +49,13 @@ from stoker.rest.http.asgi import (
     parse_query_string,
 )
 from stoker.rest.http.errors import any_error_answer, not_found, send_error
-from stoker.rest.services import RestServices, services_of
+from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 Handler = Callable[..., Awaitable[Any]]
+
+PREFIX = "v1"
+"""First segment of the path that clients may leave out."""
 
 _CACHED_QUERY_BYTES = 200
 """Longest query whose arguments are cached: frequent requests mostly have the same query."""
@@ -98,6 +110,8 @@ class Route:
     handler: Handler
     methods: tuple[str, ...]
     paths: tuple[str, ...]
+    needs: Permission
+    """Permission of the caller; each route states its own."""
     status: int = 200
     summary: str = ""
     media_type: str = JSON
@@ -221,6 +235,7 @@ def path_parameters(path: str) -> list[str]:
 def route(
     methods: Iterable[str],
     *paths: str,
+    needs: Permission,
     status: int = 200,
     summary: str = "",
     media_type: str = JSON,
@@ -233,6 +248,7 @@ def route(
             handler=handler,
             methods=tuple(methods),
             paths=paths,
+            needs=needs,
             status=status,
             summary=summary,
             media_type=media_type,
@@ -261,8 +277,27 @@ class _Node:
         """By method: the route, and the argument of each parameter in the path."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where a request leads. What is decided about a request is decided by its target."""
+
+    path: str
+    """The path in its only spelling: unescaped, without the prefix and without empty segments."""
+    methods: Mapping[str, tuple[Route, Sequence[str]]]
+    """The methods of this path; none for an unknown path."""
+    route: Route | None
+    """None for an unknown path, and for a method that the path does not have."""
+    arguments: Mapping[str, str]
+    """Arguments of the handler that come from the path."""
+
+    @property
+    def needs(self) -> Permission:
+        """Permission of the caller. Any token may learn that there is no such operation."""
+        return Permission.QUERY if self.route is None else self.route.needs
+
+
 class Router:
-    """An ASGI app. Expects the services of the receiving server in the scope of each request."""
+    """Finds the target of a request, and calls its handler."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         """Raises ValueError for two routes with the same method and path."""
@@ -283,21 +318,32 @@ class Router:
                 raise ValueError(f"two handlers for {method} {path}")
             node.routes[method] = (route, route.path_arguments(path))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        method, path = scope["method"], scope["path"]
+    def find(self, method: str, path: str) -> Target:
+        """The target of a request with this unescaped path."""
+        segments = [part for part in path.split("/") if part]
+        if segments and segments[0] == PREFIX:
+            del segments[0]
         values: list[str] = []
-        node = _find(self._root, [part for part in path.split("/") if part], 0, values) or _NO_ROUTE
-        if method not in node.routes:
-            if method == "OPTIONS" and node.routes:
-                await _allowed_methods(node.routes).send(receive, send)
+        node = _find(self._root, segments, 0, values) or _NO_ROUTE
+        route, names = node.routes.get(method, (None, ()))
+        arguments = {name: text for name, text in zip(names, values, strict=False) if name}
+        return Target(
+            path="/" + "/".join(segments), methods=node.routes, route=route, arguments=arguments
+        )
+
+    async def respond(
+        self, target: Target, services: RestServices, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        method, path, route = scope["method"], target.path, target.route
+        if route is None:
+            if method == "OPTIONS" and target.methods:
+                await _allowed_methods(target.methods).send(receive, send)
             else:
                 await send_error(not_found(method, path), send)
             return
-        route, names = node.routes[method]
-        in_path = {name: text for name, text in zip(names, values, strict=True) if name}
-        services = services_of(scope)
+        reached = {**scope, "path": path}
         try:
-            response = await route.respond(scope, receive, in_path, services)
+            response = await route.respond(reached, receive, target.arguments, services)
         # No exception of a handler passes this border. An unforeseen one is logged under an id.
         except Exception as error:
             await send_error(any_error_answer(error, method, path, services.ids), send)

@@ -42,6 +42,7 @@ from stoker.rest.requests.parameters import (
 )
 from stoker.rest.services import RestServices
 from stoker.security.redaction import without_secrets
+from stoker.security.tokens import Permission
 
 CHECKPOINT = "checkpoint"
 TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
@@ -53,17 +54,25 @@ async def _load_job(services: RestServices, jobid: str) -> JobDetails:
     return without_secrets(await load_job(services, jobid))
 
 
-@get("/jobs/{jobid}/checkpoints", summary="Checkpoints of a streaming job")
+@get("/jobs/{jobid}/checkpoints", needs=Permission.QUERY, summary="Checkpoints of a streaming job")
 async def checkpoints(jobid: JobIdText, services: RestServices) -> CheckpointStatistics:
     return checkpoint_statistics(await _load_job(services, jobid), services.clock())
 
 
-@get("/jobs/{jobid}/checkpoints/config", summary="Checkpoint settings of a streaming job")
+@get(
+    "/jobs/{jobid}/checkpoints/config",
+    needs=Permission.QUERY,
+    summary="Checkpoint settings of a streaming job",
+)
 async def checkpoints_config(jobid: JobIdText, services: RestServices) -> CheckpointConfig:
     return checkpoint_config(await load_job(services, jobid), services.savepoints)
 
 
-@get("/jobs/{jobid}/checkpoints/details/{checkpointid}", summary="One checkpoint")
+@get(
+    "/jobs/{jobid}/checkpoints/details/{checkpointid}",
+    needs=Permission.QUERY,
+    summary="One checkpoint",
+)
 async def checkpoint_details(
     jobid: JobIdText, checkpointid: str, services: RestServices
 ) -> CheckpointAnswer:
@@ -74,6 +83,7 @@ async def checkpoint_details(
 
 @get(
     "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
+    needs=Permission.QUERY,
     summary="One checkpoint of one vertex",
 )
 async def checkpoint_subtasks(
@@ -87,6 +97,7 @@ async def checkpoint_subtasks(
 
 @post(
     "/jobs/{jobid}/checkpoints",
+    needs=Permission.OPERATE,
     status=202,
     summary="Wait for the next checkpoint, which Spark makes with the next batch",
     body=json_object(checkpointType={"enum": list(TYPES)}, triggerId=TRIGGER_ID),
@@ -120,7 +131,11 @@ async def _next_checkpoint(services: RestServices, job: JobDetails) -> dict[str,
     return {"checkpointId": max(last_batches(job).values()) if latest is None else latest.id}
 
 
-@get("/jobs/{jobid}/checkpoints/{triggerid}", summary="Status of a triggered checkpoint")
+@get(
+    "/jobs/{jobid}/checkpoints/{triggerid}",
+    needs=Permission.QUERY,
+    summary="Status of a triggered checkpoint",
+)
 async def checkpoint_status(
     jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:

@@ -28,6 +28,7 @@ from stoker.rest.openapi.bodies import WHOLE_NUMBER, json_object
 from stoker.rest.requests.parameters import JobIdText, parse_expiry, parse_job_id, parse_statuses
 from stoker.rest.services import RestServices
 from stoker.security.redaction import redact_failure, secret_values, without_secrets
+from stoker.security.tokens import Permission
 
 STOP_REMOVED = "mode=stop was removed; use mode=cancel to end the job without a savepoint"
 
@@ -44,13 +45,14 @@ PageSize = Annotated[int | None, QueryParameter(ge=0, le=MAX_LIMIT)]
 LabelFilter = Annotated[str | None, QueryParameter(name="failureLabelFilter")]
 
 
-@get("/jobs", summary="Ids and states of all jobs", answer=JobIds)
+@get("/jobs", needs=Permission.READ, summary="Ids and states of all jobs", answer=JobIds)
 async def list_jobs(services: RestServices) -> Response:
     return Response((await services.job_list_snapshot()).ids_body())
 
 
 @get(
     "/jobs/overview",
+    needs=Permission.READ,
     summary="All jobs, newest first; with any parameter, a page of those that match",
     answer=JobsOverview,
 )
@@ -69,18 +71,23 @@ async def overview_of_jobs(
     return Response((await services.job_list_snapshot()).body(query))
 
 
-@get("/jobs/{jobid}", summary="One job with its vertices and its plan")
+@get("/jobs/{jobid}", needs=Permission.QUERY, summary="One job with its vertices and its plan")
 async def job(jobid: JobIdText, services: RestServices) -> JobAnswer:
     return job_views.job_answer(await load_job(services, jobid), services.clock())
 
 
-@get("/jobs/{jobid}/details", summary="Everything that Stoker knows about a job, in its own terms")
+@get(
+    "/jobs/{jobid}/details",
+    needs=Permission.QUERY,
+    summary="Everything that Stoker knows about a job, in its own terms",
+)
 async def details(jobid: JobIdText, services: RestServices) -> JobDetails:
     return without_secrets(await load_job(services, jobid))
 
 
 @get(
     "/jobs/{jobid}/status",
+    needs=Permission.QUERY,
     summary="State of a job; with wait and known, wait until it is in none of the known states",
 )
 async def status(
@@ -101,7 +108,7 @@ async def status(
     return JobStatusAnswer(status=await dispatcher.wait_for_change(job_id, states, seconds))
 
 
-@get("/jobs/{jobid}/execution-result", summary="How a job ended")
+@get("/jobs/{jobid}/execution-result", needs=Permission.QUERY, summary="How a job ended")
 async def execution_result(jobid: JobIdText, services: RestServices) -> ExecutionResultAnswer:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
@@ -113,12 +120,12 @@ async def execution_result(jobid: JobIdText, services: RestServices) -> Executio
     return job_views.execution_result(result)
 
 
-@get("/jobs/{jobid}/plan", summary="Vertices and edges of a job")
+@get("/jobs/{jobid}/plan", needs=Permission.QUERY, summary="Vertices and edges of a job")
 async def plan(jobid: JobIdText, services: RestServices) -> PlanAnswer:
     return PlanAnswer(plan=plan_of(await load_job(services, jobid)))
 
 
-@get("/jobs/{jobid}/exceptions", summary="Failures of a job, newest first")
+@get("/jobs/{jobid}/exceptions", needs=Permission.QUERY, summary="Failures of a job, newest first")
 async def exceptions(
     jobid: JobIdText,
     services: RestServices,
@@ -130,13 +137,18 @@ async def exceptions(
     return job_exceptions(job, max_exceptions, labels)
 
 
-@get("/jobs/{jobid}/config", summary="Configuration of a job, without secrets")
+@get(
+    "/jobs/{jobid}/config",
+    needs=Permission.QUERY,
+    summary="Configuration of a job, without secrets",
+)
 async def config(jobid: JobIdText, services: RestServices) -> JobConfig:
     return job_views.job_config(await load_job(services, jobid))
 
 
 @patch(
     "/jobs/{jobid}",
+    needs=Permission.OPERATE,
     status=202,
     summary="Cancel a job; mode is cancel",
     answer=Nothing,
@@ -167,6 +179,7 @@ def _error(status: int, message: str) -> Response:
 
 @patch(
     "/jobs/{jobid}/clientHeartbeat",
+    needs=Permission.SUBMIT,
     status=202,
     summary="Heartbeat from the client of an attached job",
     body=json_object(expiredTimestamp=WHOLE_NUMBER),

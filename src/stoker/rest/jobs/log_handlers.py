@@ -16,6 +16,7 @@ from stoker.rest.http.asgi import Stream
 from stoker.rest.http.routing import PathParameter, QueryParameter, Route, get
 from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 AttemptText = Annotated[
     str, PathParameter(description="id of an attempt, as in the details of its job")
@@ -56,6 +57,7 @@ class LogRange:
 
 @get(
     "/jobs/{jobid}/attempts/{attempt}/log",
+    needs=Permission.QUERY,
     summary="Output of an attempt from an offset on, while it runs and afterwards",
 )
 async def attempt_log(
@@ -78,7 +80,12 @@ async def attempt_log(
 
 
 def _stream_route(stream: LogStream, summary: str) -> Route:
-    @get(f"/jobs/{{jobid}}/attempts/{{attempt}}/{stream}", summary=summary, media_type=_TYPE)
+    @get(
+        f"/jobs/{{jobid}}/attempts/{{attempt}}/{stream}",
+        needs=Permission.QUERY,
+        summary=summary,
+        media_type=_TYPE,
+    )
     async def attempt_stream(
         jobid: JobIdText,
         attempt: AttemptText,

@@ -37,6 +37,7 @@ from stoker.rest.jobs.lookup import FoundVertex, load_job, load_vertex
 from stoker.rest.jobs.vertex_views import is_only_source
 from stoker.rest.requests.parameters import JobIdText, VertexIdText, parse_count, parse_job_id
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 _TIME_IN = {
     "initializingTime": JobStatus.INITIALIZING,
@@ -222,7 +223,7 @@ _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 MetricNames = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
 
 
-@get("/jobs/{jobid}/metrics", summary="Metrics of a job")
+@get("/jobs/{jobid}/metrics", needs=Permission.QUERY, summary="Metrics of a job")
 async def job_metrics(
     jobid: JobIdText, services: RestServices, names: MetricNames = None
 ) -> list[Metric]:
@@ -230,7 +231,11 @@ async def job_metrics(
     return select_metrics(metrics_of_job(job, services.clock()), parse_names(names))
 
 
-@get("/jobs/metrics", summary="Metrics of several jobs, aggregated; by default of all live jobs")
+@get(
+    "/jobs/metrics",
+    needs=Permission.READ,
+    summary="Metrics of several jobs, aggregated; by default of all live jobs",
+)
 async def jobs_metrics(
     services: RestServices,
     names: MetricNames = None,
@@ -251,7 +256,9 @@ async def jobs_metrics(
     return aggregate_metrics(metrics, parse_names(names), modes)
 
 
-@get(f"{_VERTEX}/metrics", summary="Metrics of a vertex, subtask by subtask")
+@get(
+    f"{_VERTEX}/metrics", needs=Permission.QUERY, summary="Metrics of a vertex, subtask by subtask"
+)
 async def vertex_metrics(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices, names: MetricNames = None
 ) -> list[Metric]:
@@ -260,7 +267,11 @@ async def vertex_metrics(
     return select_metrics(metrics, parse_names(names))
 
 
-@get(f"{_VERTEX}/watermarks", summary="Watermark of each subtask, in milliseconds since 1970")
+@get(
+    f"{_VERTEX}/watermarks",
+    needs=Permission.QUERY,
+    summary="Watermark of each subtask, in milliseconds since 1970",
+)
 async def watermarks(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> list[Metric]:
@@ -273,7 +284,11 @@ async def watermarks(
     ]
 
 
-@get(f"{_VERTEX}/subtasks/metrics", summary="Metrics of the subtasks of a vertex, aggregated")
+@get(
+    f"{_VERTEX}/subtasks/metrics",
+    needs=Permission.QUERY,
+    summary="Metrics of the subtasks of a vertex, aggregated",
+)
 async def subtasks_metrics(
     jobid: JobIdText,
     vertexid: VertexIdText,
@@ -292,7 +307,11 @@ async def subtasks_metrics(
     return aggregate_metrics(metrics, parse_names(names), modes)
 
 
-@get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", summary="Metrics of one subtask")
+@get(
+    f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics",
+    needs=Permission.QUERY,
+    summary="Metrics of one subtask",
+)
 async def subtask_metrics(
     jobid: JobIdText,
     vertexid: VertexIdText,

@@ -6,23 +6,30 @@ from stoker.rest.jobs import subtask_views as views
 from stoker.rest.jobs.lookup import load_vertex
 from stoker.rest.requests.parameters import JobIdText, VertexIdText, parse_count
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 
-@get(_VERTEX, summary="A vertex with its subtasks")
+@get(_VERTEX, needs=Permission.QUERY, summary="A vertex with its subtasks")
 async def vertex(jobid: JobIdText, vertexid: VertexIdText, services: RestServices) -> VertexAnswer:
     return views.vertex_answer(await load_vertex(services, jobid, vertexid), services.clock())
 
 
-@get(f"{_VERTEX}/subtasktimes", summary="When each subtask entered each state")
+@get(
+    f"{_VERTEX}/subtasktimes",
+    needs=Permission.QUERY,
+    summary="When each subtask entered each state",
+)
 async def subtask_times(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> SubtaskTimes:
     return views.subtask_times(await load_vertex(services, jobid, vertexid), services.clock())
 
 
-@get(f"{_VERTEX}/taskmanagers", summary="Task executors that run the vertex")
+@get(
+    f"{_VERTEX}/taskmanagers", needs=Permission.QUERY, summary="Task executors that run the vertex"
+)
 async def vertex_task_managers(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> VertexTaskManagers:
@@ -30,7 +37,11 @@ async def vertex_task_managers(
     return views.vertex_task_managers(found, services.clock())
 
 
-@get(f"{_VERTEX}/subtasks/{{subtaskindex}}", summary="The current attempt of a subtask")
+@get(
+    f"{_VERTEX}/subtasks/{{subtaskindex}}",
+    needs=Permission.QUERY,
+    summary="The current attempt of a subtask",
+)
 async def subtask(
     jobid: JobIdText, vertexid: VertexIdText, subtaskindex: str, services: RestServices
 ) -> SubtaskAttempt:
@@ -41,6 +52,7 @@ async def subtask(
 
 @get(
     f"{_VERTEX}/subtasks/{{subtaskindex}}/attempts/{{attempt}}",
+    needs=Permission.QUERY,
     summary="One attempt of a subtask",
 )
 async def attempt(

@@ -35,6 +35,7 @@ from stoker.rest.requests.parameters import parse_hex_id, read_body
 from stoker.rest.requests.submission import drain_after_error
 from stoker.rest.requests.uploads import receive_file
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 _PROGRAM = "/jars/{jarid}"
 EntryClass = Annotated[str | None, QueryParameter(name="entry-class")]
@@ -50,7 +51,7 @@ def _programs(services: RestServices) -> ProgramStore:
     return services.programs
 
 
-@get("/jars", summary="Uploaded programs")
+@get("/jars", needs=Permission.READ, summary="Uploaded programs")
 async def list_programs(services: RestServices) -> ProgramsAnswer:
     stored = await _programs(services).all()
     return ProgramsAnswer(
@@ -69,6 +70,7 @@ def _view(program: StoredProgram) -> ProgramAnswer:
 
 @post(
     "/jars/upload",
+    needs=Permission.SUBMIT,
     status=200,
     summary="Upload a program",
     body=multipart("jarfile", jarfile=FILE),
@@ -89,7 +91,12 @@ async def upload_program(request: Request, services: RestServices) -> ProgramUpl
     return ProgramUploaded(filename=programs.storage.url(f"programs/{program.id}"))
 
 
-@delete(_PROGRAM, status=200, summary="Delete a program; jobs that it started keep running")
+@delete(
+    _PROGRAM,
+    needs=Permission.OPERATE,
+    status=200,
+    summary="Delete a program; jobs that it started keep running",
+)
 async def delete_program(jarid: str, services: RestServices) -> Nothing:
     try:
         await _programs(services).delete(jarid)
@@ -150,9 +157,10 @@ def _parse_chosen_job_id(text: str | None) -> JobId | None:
 async def _plan(services: RestServices, jarid: str, arguments: ProgramArguments) -> PlanAnswer:
     programs = _programs(services)
     program = await programs.get(jarid)
-    async with compile_program(
-        programs, program, arguments, services.options, services.ids
-    ) as found:
+    async with (
+        services.compilations.turn(services.options.max_compilations),
+        compile_program(programs, program, arguments, services.options, services.ids) as found,
+    ):
         return PlanAnswer(plan=plan_of_graph(found.graph))
 
 
@@ -160,9 +168,10 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
     programs = _programs(services)
     dispatcher = await services.dispatcher()
     program = await programs.get(jarid)
-    async with compile_program(
-        programs, program, arguments, services.options, services.ids
-    ) as found:
+    async with (
+        services.compilations.turn(services.options.max_compilations),
+        compile_program(programs, program, arguments, services.options, services.ids) as found,
+    ):
         stored = []
         for artifact in found.graph.artifacts:
             path = found.files[artifact.sha256]
@@ -177,6 +186,7 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
 @route(
     ("GET", "POST"),
     f"{_PROGRAM}/plan",
+    needs=Permission.SUBMIT,
     status=200,
     summary="Plan of a program, without running it",
     body=ProgramRun,
@@ -204,7 +214,14 @@ def _run_route(
 ) -> Route:
     """Flink starts a program in two ways, which differ only in their path and their answer."""
 
-    @post(f"{_PROGRAM}/{action}", status=status, summary=summary, answer=kind, body=ProgramRun)
+    @post(
+        f"{_PROGRAM}/{action}",
+        needs=Permission.SUBMIT,
+        status=status,
+        summary=summary,
+        answer=kind,
+        body=ProgramRun,
+    )
     async def run_program(
         jarid: str,
         request: Request,

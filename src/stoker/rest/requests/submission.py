@@ -28,6 +28,7 @@ from stoker.rest.http.routing import HeaderParameter, post
 from stoker.rest.openapi.bodies import submission
 from stoker.rest.requests.uploads import Upload, UploadedFile, receive_upload
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 
 _DRAIN_SECONDS = 10
 
@@ -41,7 +42,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-@post("/jobs", status=202, summary="Submit a job", body=submission())
+@post("/jobs", needs=Permission.SUBMIT, status=202, summary="Submit a job", body=submission())
 async def submit(
     request: Request, services: RestServices, idempotency_key: IdempotencyKey = None
 ) -> JobSubmitted:

@@ -11,11 +11,13 @@ import pytest
 
 from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
+from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.rest.http import forwarding
+from stoker.rest.http.access import RateLimit
 from stoker.rest.jobs import log_handlers
 from stoker.rest.options import RestOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
-from stoker.testing.rest import Master
+from stoker.testing.rest import DispatcherInMemory, Master
 from stoker.testing.sample_jobs import EXECUTOR, FINISHED, NEW, RUNNING, new_graph
 from unit.rest.jobs.test_logs import GrowingLog
 from unit.rest.requests.test_submission import artifact, parts
@@ -194,6 +196,122 @@ async def test_a_caller_above_the_rate_gets_429_with_retry_after(
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
     assert answers[-1].headers["retry-after"] == "1"
     assert answers[-1].headers["access-control-allow-origin"] == PAGE
+
+
+async def test_requests_are_counted_for_each_token(
+    guarded: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that uses up its requests takes none from others behind the same address."""
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: 1000.0)
+    assert guarded.tokens is not None
+    sha256 = hash_of(text_of("other", "secret"))
+    other = Token(id="other", name="other", role=Role.READ, sha256=sha256, created_ms=0)
+    guarded.tokens.add(other)
+    async with guarded.in_process() as http:
+        for _ in range(4):
+            last = await http.get("/jobs", headers=BEARER)
+        assert last.status_code == 429
+        unknown = [(await http.get("/jobs")).status_code for _ in range(4)]
+        assert unknown == [401, 401, 401, 429]
+        bearer = {"authorization": f"Bearer {text_of('other', 'secret')}"}
+        assert (await http.get("/jobs", headers=bearer)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("proof", "statuses"),
+    [(None, [200, 429, 429]), ("guessed", [200, 429, 429]), ("proof", [200, 200, 200])],
+)
+async def test_only_a_master_names_the_address_whose_requests_are_counted(
+    monkeypatch: pytest.MonkeyPatch, proof: str | None, statuses: list[int]
+) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: 1000.0)
+    master = Master(options=RestOptions(bind_port="0", max_requests_per_second=1), proof="proof")
+    sent = {} if proof is None else {"x-stoker-forwarding-proof": proof}
+    async with master.in_process() as http:
+        answers = [
+            await http.get("/overview", headers=sent | {"x-stoker-forwarded": f"10.0.0.{n}"})
+            for n in range(3)
+        ]
+    assert [answer.status_code for answer in answers] == statuses
+
+
+async def test_the_requests_of_each_client_of_a_standby_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted: list[str] = []
+
+    def count(_self: RateLimit, caller: str, _now: float) -> None:
+        counted.append(caller)
+
+    monkeypatch.setattr(RateLimit, "refusal", count)
+    async with Master(proof="proof").serving() as leader:
+        standby = Master(leading=False, leader=leader, proof="proof")
+        async with standby.serving() as url, httpx.AsyncClient() as http:
+            forged = {"x-stoker-forwarding-proof": "forged"}
+            assert (await http.get(f"{url}/overview", headers=forged)).status_code == 200
+    assert counted == ["127.0.0.1", "127.0.0.1 through 127.0.0.1"]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/savepoints/show?path=ftp://127.0.0.1/x"),
+        ("GET", f"/jobs/{RUNNING}/yarn-cancel"),
+        ("GET", "/jobs"),
+        ("POST", "/jobs"),
+    ],
+)
+async def test_a_page_of_another_site_cannot_make_a_browser_send_requests(
+    method: str, path: str, site: str
+) -> None:
+    """An image or a form of such a page has no Origin, but Sec-Fetch-Site."""
+    master = Master()
+    async with master.in_process() as http:
+        refused = await http.request(method, path, headers={"sec-fetch-site": site})
+        assert refused.status_code == 403
+        page = await http.get("/docs", headers={"sec-fetch-site": site})
+        assert page.status_code == 200, "a link may lead to the description of the API"
+    assert master.dispatcher.cancelled == []
+
+
+async def test_a_standby_forwards_the_requests_of_its_own_page() -> None:
+    async with Master().serving() as leader:
+        standby = Master(leading=False, leader=leader)
+        async with standby.serving() as url, httpx.AsyncClient() as http:
+            own = {"origin": url, "sec-fetch-site": "same-origin"}
+            assert (await http.get(f"{url}/jobs", headers=own)).status_code == 200
+
+
+async def test_an_upload_whose_media_type_has_capital_letters_is_an_upload() -> None:
+    master = Master(options=RestOptions(bind_port="0", max_concurrent_uploads=0))
+    async with master.in_process() as http:
+        kind = {"content-type": "Multipart/Form-Data; boundary=x"}
+        answer = await http.post("/jobs", content=b"--x--", headers=kind)
+    assert answer.status_code == 429
+
+
+@pytest.mark.parametrize("path", ["/events", "/v1/events/", f"/jobs/{RUNNING}/events"])
+async def test_streams_beyond_the_limit_are_refused(path: str) -> None:
+    master = Master(options=RestOptions(bind_port="0", max_event_streams=0))
+    async with master.in_process() as http:
+        answer = await http.get(path)
+    assert answer.status_code == 429
+    assert "0 streams are in progress" in answer.json()["errors"][0]
+
+
+async def test_a_path_writes_no_lines_of_its_own_into_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(DispatcherInMemory):
+        async def task_executors(self) -> list[TaskExecutorDetails]:
+            raise RuntimeError("unexpected")
+
+    async with Master(dispatcher=Broken()).in_process() as http:
+        answer = await http.get("/taskmanagers/x%0AERROR%20forged")
+        assert answer.status_code == 500
+    (record,) = [each for each in caplog.records if each.name == "stoker.rest.http.errors"]
+    assert "\n" not in record.getMessage()
 
 
 async def test_an_upload_beyond_the_limit_is_refused_before_it_is_read() -> None:

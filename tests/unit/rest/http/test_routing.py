@@ -23,6 +23,7 @@ from stoker.rest.http.routing import (
     route,
 )
 from stoker.rest.services import RestServices
+from stoker.security.tokens import Permission
 from stoker.testing.rest import Master
 
 Limit = Annotated[int | None, QueryParameter(name="max", ge=0, le=10, description="at most")]
@@ -34,37 +35,37 @@ class Answer(msgspec.Struct):
     received: Any
 
 
-@get("/things", summary="All things")
+@get("/things", needs=Permission.READ, summary="All things")
 async def all_things(limit: Limit = None, deep: bool = False, seconds: float = 1.5) -> Answer:
     return Answer([limit, deep, seconds])
 
 
-@get("/things/fixed")
+@get("/things/fixed", needs=Permission.READ)
 async def fixed_thing() -> Answer:
     return Answer("fixed")
 
 
-@get("/things/{name}")
+@get("/things/{name}", needs=Permission.READ)
 async def thing(name: Name, services: RestServices) -> Answer:
     return Answer([name, services.version])
 
 
-@get("/things/{name}/parts/{part}", "/parts/{part}")
+@get("/things/{name}/parts/{part}", "/parts/{part}", needs=Permission.READ)
 async def part(part: str) -> Answer:
     return Answer(part)
 
 
-@post("/things", status=202)
+@post("/things", needs=Permission.READ, status=202)
 async def add_thing(request: Request, key: Key = None) -> Answer:
     return Answer([(await request.body()).decode(), key])
 
 
-@delete("/things/{name}")
+@delete("/things/{name}", needs=Permission.READ)
 async def remove_thing(name: str, why: str) -> Answer:
     return Answer([name, why])
 
 
-@route(("PUT", "PATCH"), "/raw")
+@route(("PUT", "PATCH"), "/raw", needs=Permission.READ)
 async def raw() -> Response:
     return Response([b"a", b"b"], status=201, media_type="text/plain", headers=[("Location", "x")])
 
@@ -184,7 +185,7 @@ async def test_options_lists_the_methods_of_a_path() -> None:
 
 
 def test_two_handlers_for_one_path_are_refused() -> None:
-    @get("/things/{other}")
+    @get("/things/{other}", needs=Permission.READ)
     async def again(other: str) -> None: ...
 
     with pytest.raises(ValueError, match="two handlers for GET /things/"):
@@ -201,7 +202,7 @@ def test_two_handlers_for_one_path_are_refused() -> None:
     ],
 )
 async def test_an_error_of_the_handler_is_answered(failure: Exception, status: int) -> None:
-    @get("/fails")
+    @get("/fails", needs=Permission.READ)
     async def fails() -> None:
         raise failure
 

@@ -14,7 +14,7 @@ from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
 from stoker.rest.app import build_app, router
 from stoker.rest.http.asgi import Message
 from stoker.rest.server import serving
-from stoker.rest.services import SERVICES, RestServices
+from stoker.rest.services import RestServices
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import NEW, new_graph
 
@@ -34,9 +34,8 @@ async def call(path: str, services: RestServices) -> list[Message]:
         "path": path,
         "query_string": b"",
         "headers": [],
-        SERVICES: services,
     }
-    await router()(scope, receive, send)
+    await router().respond(router().find("GET", path), services, scope, receive, send)
     return sent
 
 

@@ -9,6 +9,7 @@ import pytest
 from stoker.rest import app
 from stoker.rest.app import HANDLERS
 from stoker.rest.http.routing import Router, get
+from stoker.security.tokens import Permission
 from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import EXECUTOR, FAILED, FINISHED, RUNNING
 
@@ -93,7 +94,7 @@ async def test_the_submission_is_described_as_multipart() -> None:
 
 
 def test_two_handlers_for_one_path_are_refused_at_the_start() -> None:
-    @get("/overview")
+    @get("/overview", needs=Permission.QUERY)
     async def second() -> None: ...
 
     with pytest.raises(ValueError, match="two handlers for GET /overview"):
