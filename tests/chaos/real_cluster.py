@@ -45,6 +45,7 @@ cluster.registration.refused-registration-delay: 1 s
 
 _PATIENT = ClientOptions(
     retries=200,
+    first_contact=timedelta(seconds=20),
     retry_delay=timedelta(milliseconds=100),
     timeout=timedelta(seconds=10),
     connect_timeout=timedelta(seconds=1),

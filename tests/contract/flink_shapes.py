@@ -64,6 +64,7 @@ JOBS_OVERVIEW = {
             "last-modification": int,
             "tasks": {"total": int} | {state.lower(): int for state in TASK_STATES},
             "pending-operators": int,
+            "waits-for": Maybe(str),
         }
     ]
 }
@@ -188,6 +189,7 @@ OVERVIEW = {
     "jobs-failed": int,
     "flink-version": str,
     "flink-commit": str,
+    "leader": Maybe(str),
 }
 
 CONFIG = {

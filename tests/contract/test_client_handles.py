@@ -14,7 +14,7 @@ from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
 from stoker.client.cluster import AsyncCluster, AsyncJob, Cluster, Job
 from stoker.client.source import load, load_sql
-from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed
+from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed, NotFound
 from stoker.core.graph import SqlScript
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
@@ -53,6 +53,19 @@ async def test_a_graph_is_submitted_and_followed_with_the_async_client() -> None
         assert job.id == NEW
         assert await cluster.job(FINISHED).wait() is JobStatus.FINISHED
         assert {each.jid for each in await cluster.jobs()} >= {RUNNING, FAILED}
+
+
+async def test_jobs_are_found_by_name_with_both_clients() -> None:
+    async with Master().serving() as url, stoker.connect_async(url) as cluster:
+        name = (await cluster.job(RUNNING).details()).name
+        blocking = stoker.connect(url)
+        assert (await cluster.find(name)).id == RUNNING
+        assert (await asyncio.to_thread(blocking.job, name)).id == RUNNING
+        assert (await cluster.find(RUNNING[:9])).id == RUNNING
+        with pytest.raises(InvalidInput, match=r"await cluster\.find\("):
+            cluster.job(name)
+        with pytest.raises(NotFound, match="no job is named 'nothing'"):
+            await asyncio.to_thread(blocking.job, "nothing")
 
 
 async def test_result_returns_the_details_or_raises_the_failure() -> None:

@@ -25,6 +25,7 @@ from stoker.core.errors import (
     NoLeader,
     NotFound,
     RemoteError,
+    StorageFull,
     TooLarge,
     Unavailable,
 )
@@ -229,7 +230,17 @@ async def test_an_unreachable_master_is_explained_after_the_retries(kind: str) -
     message = str(raised.value)
     assert f"cannot reach a Stoker master at {url}: connection refused" in message
     assert "is it running? (stoker cluster up)" in message
-    assert pauses.seconds == [7.0, 7.0]
+    assert pauses.seconds == [0.5, 0.5], "nobody has ever answered there"
+
+
+async def test_a_full_disk_is_told_at_once(kind: str) -> None:
+    master = Master()
+    master.dispatcher.refusal = StorageFull("cannot write it: the disk is full; free some space")
+    pauses = Pauses()
+    async with master.serving() as url, client(kind, url, pauses=pauses) as stoker:
+        with pytest.raises(StorageFull, match="the disk is full"):
+            await stoker.jobs()
+    assert pauses.seconds == []
 
 
 async def test_a_call_is_repeated_until_there_is_a_leader(kind: str) -> None:

@@ -23,6 +23,8 @@ class ClusterOverviewAnswer(Dashed, frozen=True, kw_only=True):
     flink_version: str = FLINK_API_VERSION
     flink_commit: str
     """Stoker's own version."""
+    leader: str | None = None
+    """URL of the leading master."""
 
 
 class DashboardFeatures(Dashed, frozen=True, kw_only=True):

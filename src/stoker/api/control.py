@@ -19,6 +19,9 @@ class QueueAnswer(Answer, frozen=True, kw_only=True):
     max_slots: int | None
     waiting: list[JobId]
     """In the order in which they would be admitted now."""
+    slots_in_use: int = 0
+    waiting_for_slots: int = 0
+    """How many of the jobs that were admitted have no slot yet."""
 
 
 class QueuesAnswer(Answer, frozen=True, kw_only=True):

@@ -50,6 +50,8 @@ class JobOverview(Dashed, frozen=True, kw_only=True):
     last_modification: int
     tasks: TaskCounts
     pending_operators: int = 0
+    waits_for: str | msgspec.UnsetType = msgspec.UNSET
+    """Absent for a job with a running task; else `a slot`, or `its turn` in its queue."""
 
 
 class JobsOverview(Answer, frozen=True, kw_only=True):

@@ -1,6 +1,5 @@
 """Which master a command calls, and how patiently."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -33,7 +32,7 @@ def connect(invocation: Invocation) -> BlockingClient:
 def connect_patiently(masters: str, invocation: Invocation) -> BlockingClient:
     """For following a job: the leading master may change while the job runs."""
     options, _ = _client_options(invocation)
-    return BlockingClient(masters, options, sleep=_sleep_with_notice())
+    return BlockingClient(masters, options, on_retry=_notice())
 
 
 def find_masters(invocation: Invocation) -> str | None:
@@ -53,15 +52,14 @@ def _configuration_if_set(invocation: Invocation) -> "Configuration | None":
     return discovery.configuration_if_set(invocation.config, invocation.definitions)
 
 
-def _sleep_with_notice() -> Callable[[float], None]:
-    """A sleep between retries that says once that no master answers."""
-    said = False
+def _notice() -> Callable[[str], None]:
+    """Tells each reason for which a call is repeated, once."""
+    told = ""
 
-    def sleep(seconds: float) -> None:
-        nonlocal said
-        if not said:
-            click.echo("No master answers at the moment; retrying.", err=True)
-            said = True
-        time.sleep(seconds)
+    def tell(reason: str) -> None:
+        nonlocal told
+        if reason != told:
+            click.echo(f"Trying again: {reason}", err=True)
+            told = reason
 
-    return sleep
+    return tell

@@ -13,8 +13,9 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.progress import views_of
 from stoker.core.errors import NotFound, StokerError
 from stoker.core.graph import JobGraph, Program
+from stoker.core.headlines import headline_of
 from stoker.core.ids import AttemptId, JobId
-from stoker.core.results import AttemptDetails, FailureRecord, JobDetails
+from stoker.core.results import AttemptDetails, Failure, FailureRecord, JobDetails
 from stoker.core.states import ExecutionState, JobStatus
 
 
@@ -45,7 +46,9 @@ class PlainDisplay:
             self._print_status(details)
         for view in views_of(details):
             words = view.words if view.state.terminal else view.words.partition(",")[0]
-            self._print(view.name, f"  {view.name}: {view.state.value.lower()}", f" ({words})")
+            state = view.state.value.lower()
+            detail = f" ({words})" if words != state else ""
+            self._print(view.name, f"  {view.name}: {state}", detail)
         if details.waiting:
             self._print("waiting", f"  waits: {details.waiting}")
         if details.status.globally_terminal:
@@ -88,6 +91,7 @@ _SILENT = (ExecutionState.CREATED, ExecutionState.SCHEDULED, ExecutionState.DEPL
 _STREAMS = ("stdout", "stderr")
 _COMPLETE = -1
 """In place of an offset: the stream has been printed to its end."""
+_KEPT_BYTES = 64 * 1024
 
 
 def is_program(graph: JobGraph) -> bool:
@@ -102,6 +106,12 @@ class ProgramDisplay:
         self._client = client
         self._job_id = job_id
         self._offsets: dict[tuple[AttemptId, str], int] = {}
+        self._errors = b""
+
+    @property
+    def printed_errors(self) -> str:
+        """The end of what the program has printed to its error stream."""
+        return self._errors.decode(errors="replace")
 
     def show(self, details: JobDetails) -> None:
         if not details.status.globally_terminal:
@@ -142,6 +152,8 @@ class ProgramDisplay:
                 return offset
             target.write(piece.data)
             target.flush()
+            if stream == "stderr":
+                self._errors = (self._errors + piece.data)[-_KEPT_BYTES:]
             offset = piece.next_offset
             if piece.complete:
                 return _COMPLETE
@@ -150,9 +162,6 @@ class ProgramDisplay:
 
 
 # How a job ended
-
-LONGEST_TRACE = 60
-"""Lines of a stack trace that are shown."""
 
 
 def exit_code_of(details: JobDetails) -> int:
@@ -165,32 +174,47 @@ def exit_code_of(details: JobDetails) -> int:
     return FAILED
 
 
-def job_end_text(details: JobDetails) -> str:
-    """One line, and for a job that failed its failure and where it happened."""
+def job_end_text(
+    details: JobDetails, *, trace: bool = False, already_told: str = "", temporary: bool = False
+) -> str:
+    """One line, and for a job that failed its failure and where it happened.
+
+    A failure that the program itself has `already_told` on its error stream is not told again. A
+    `temporary` cluster is gone when the text is read, and answers no questions.
+    """
     took = duration_text((details.end or details.start) - details.start)
     line = f"Job {details.job_id} ({details.name}) {details.status.value} after {took}."
     if details.status is not JobStatus.FAILED or not details.failures:
         return line
-    return f"{line}\n\n{failure_text(details.failures[0])}"
+    record = details.failures[0]
+    if not trace and headline_of(record.failure) in already_told:
+        return line
+    more = "run it with --trace" if temporary else f"stoker status {details.job_id[:12]} --trace"
+    return f"{line}\n\n{failure_text(record, more, trace=trace)}"
 
 
-def failure_text(record: FailureRecord) -> str:
+def failure_text(record: FailureRecord, more: str, *, trace: bool = False) -> str:
+    """The cause and the place, and how to see `more`; with `trace`, all of it."""
     failure = record.failure
-    place = f"Failure in region {record.region}" if record.region else "Failure of the job"
-    facts = [f"attempt {record.attempt_number + 1}"] if record.region else []
+    headline = headline_of(failure)
+    places = [f"  in {failure.place}"] if failure.place else []
+    if trace:
+        lines = [headline, *places, *_attempt_lines(record), "", *_trace_lines(failure)]
+        return "\n".join(lines)
+    if _trace_lines(failure) not in ([], [headline]):
+        places.append(f"  (more: {more})")
+    return "\n".join([headline, *places])
+
+
+def _attempt_lines(record: FailureRecord) -> list[str]:
+    facts = [f"region {record.region}", f"attempt {record.attempt_number + 1}"]
     facts += [f"on {record.task_executor}"] if record.task_executor else []
-    where = f"{place} ({' '.join(facts)})" if facts else place
-    first = f"{failure.error}: {failure.message}".strip()
-    trace = _trace_without(failure.stack_trace, first)
-    return f"{where}:\n{first}" + (f"\n\n{trace}" if trace else "")
+    return [f"  {', '.join(facts)}"] if record.region else []
 
 
-def _trace_without(trace: str, message: str) -> str:
-    """The stack trace, cut if it is very long; empty if it only repeats the message."""
-    lines = trace.rstrip().splitlines()
-    if len(lines) <= 1 or trace.strip() == message:
-        return ""
-    if len(lines) > LONGEST_TRACE:
-        left_out = len(lines) - LONGEST_TRACE
-        lines = [*lines[:LONGEST_TRACE], f"… {left_out} more lines (stoker status --json)"]
-    return "\n".join(lines)
+def _trace_lines(failure: Failure) -> list[str]:
+    """Message and frames, each once."""
+    message = f"{failure.error}: {failure.message}".strip()
+    whole = failure.stack_trace.strip()
+    text = whole if failure.message in whole else f"{message}\n{whole}".strip()
+    return text.splitlines()

@@ -15,6 +15,7 @@ from stoker.core.errors import (
     NotFound,
     RemoteError,
     StokerError,
+    StorageFull,
     TooLarge,
     Unavailable,
 )
@@ -35,6 +36,7 @@ _BY_STATUS: dict[int, type[StokerError]] = {
     429: Unavailable,
     503: Unavailable,
     504: CallTimedOut,
+    507: StorageFull,
 }
 
 RETRIABLE_STATUSES = frozenset({429, 503})

@@ -10,8 +10,16 @@ import httpx
 
 from stoker.api.versions import SERVER_HEADER
 from stoker.client.answers import RETRIABLE_STATUSES, answer_too_large, error_of, value_of
-from stoker.client.identity import check_server, context_for, headers_of, is_cut_off, untrusted
-from stoker.client.masters import Attempts, Masters, parse_masters
+from stoker.client.identity import (
+    check_answer,
+    check_server,
+    context_for,
+    find_tls,
+    headers_of,
+    is_cut_off,
+    untrusted,
+)
+from stoker.client.masters import Attempts, Masters, log_retry, parse_masters
 from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
 from stoker.client.steps import Asynchronous, ClientSettings, Pause, Request, RestCall, Step
@@ -101,27 +109,45 @@ class AsyncClient(ClientOperations, Asynchronous):
                 tls_error = _tls_error_in(error)
                 if tls_error is not None and not is_cut_off(tls_error):
                     raise untrusted(attempts.url, tls_error) from error
-                await self._sleep(attempts.record_unreachable(_reason(error)))
+                if not self._masters.has_answered:
+                    await self._raise_if_tls(attempts.url, error)
+                await self._pause(attempts.record_unreachable(_reason(error)), attempts.reason)
                 continue
+            attempts.record_answer()
             if status not in RETRIABLE_STATUSES:
                 return value_of(call, status, answer)
-            await self._sleep(attempts.record_unavailable(error_of(status, answer).message))
+            message = error_of(status, answer).message
+            await self._pause(attempts.record_unavailable(message), attempts.reason)
+
+    async def _pause(self, seconds: float, reason: str) -> None:
+        if seconds and self._masters.has_answered:
+            log_retry(reason)
+        await self._sleep(seconds)
+
+    async def _raise_if_tls(self, url: str, error: httpx.TransportError) -> None:
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            return
+        if (fault := await asyncio.to_thread(find_tls, url, error)) is not None:
+            raise fault from error
 
     async def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> tuple[int, bytes]:
-        body = call.body
+        sent = call.body
         patience = attempts.patience
         connect = min(self._options.connect_timeout.total_seconds(), patience)
         request = self._http.build_request(
             call.method,
             attempts.url + call.target,
-            headers=headers_of(self._options) | ({} if body is None else body.headers),
-            content=None if body is None else _pieces(body),
+            headers=headers_of(self._options) | ({} if sent is None else sent.headers),
+            content=None if sent is None else _pieces(sent),
             timeout=httpx.Timeout(patience + call.waits, connect=connect),
         )
         response = await self._http.send(request, stream=True)
         try:
-            check_server(response.headers.get(SERVER_HEADER))
-            return response.status_code, await self._read(response)
+            header = response.headers.get(SERVER_HEADER)
+            check_server(header)
+            body = await self._read(response)
+            check_answer(attempts.url, header, response.status_code, body)
+            return response.status_code, body
         finally:
             await response.aclose()
 
@@ -154,4 +180,6 @@ def _reason(error: httpx.TransportError) -> str:
         # This text of httpx hides that the connection was refused; its other texts give reasons.
         text = str(error).replace("All connection attempts failed", "connection refused")
         return text or "connection cut off"
+    if isinstance(error, httpx.RemoteProtocolError) and "disconnected" not in str(error):
+        return "what answers there does not use HTTP"
     return str(error) or type(error).__name__

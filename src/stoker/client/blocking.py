@@ -18,8 +18,16 @@ from urllib.parse import urlsplit
 
 from stoker.api.versions import SERVER_HEADER
 from stoker.client.answers import RETRIABLE_STATUSES, answer_too_large, error_of, value_of
-from stoker.client.identity import check_server, context_for, headers_of, is_cut_off, untrusted
-from stoker.client.masters import Attempts, Masters, parse_masters
+from stoker.client.identity import (
+    check_answer,
+    check_server,
+    context_for,
+    find_tls,
+    headers_of,
+    is_cut_off,
+    untrusted,
+)
+from stoker.client.masters import Attempts, Masters, log_retry, parse_masters
 from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
 from stoker.client.steps import Blocking, ClientSettings, Pause, Request, RestCall, Step
@@ -98,6 +106,8 @@ def _close_all(idle: dict[str, list[tuple[int, Connection]]]) -> None:
 T = TypeVar("T")
 
 Sleep = Callable[[float], None]
+OnRetry = Callable[[str], None]
+"""Called with the reason before a call is repeated after a pause."""
 
 
 class _Silent(Exception):
@@ -112,12 +122,18 @@ class BlockingClient(ClientOperations, Blocking):
     """Calls the masters named by one or more URLs, separated by commas; threads may share it."""
 
     def __init__(
-        self, masters: str, options: ClientOptions | None = None, *, sleep: Sleep = time.sleep
+        self,
+        masters: str,
+        options: ClientOptions | None = None,
+        *,
+        sleep: Sleep = time.sleep,
+        on_retry: OnRetry = log_retry,
     ) -> None:
         self._masters = Masters(parse_masters(masters))
         self._options = options or ClientOptions()
         self._connections = Connections(self._options)
         self._sleep = sleep
+        self._on_retry = on_retry
 
     def __enter__(self) -> Self:
         return self
@@ -174,11 +190,20 @@ class BlockingClient(ClientOperations, Blocking):
                 self._sleep(attempts.record_silence(error.seconds))
                 continue
             except (OSError, http.client.HTTPException) as error:
-                self._sleep(attempts.record_unreachable(_reason(error)))
+                if not self._masters.has_answered and (fault := find_tls(attempts.url, error)):
+                    raise fault from error
+                self._pause(attempts.record_unreachable(_reason(error)), attempts.reason)
                 continue
+            attempts.record_answer()
             if status not in RETRIABLE_STATUSES:
                 return value_of(call, status, answer)
-            self._sleep(attempts.record_unavailable(error_of(status, answer).message))
+            message = error_of(status, answer).message
+            self._pause(attempts.record_unavailable(message), attempts.reason)
+
+    def _pause(self, seconds: float, reason: str) -> None:
+        if seconds and self._masters.has_answered:
+            self._on_retry(reason)
+        self._sleep(seconds)
 
     def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> tuple[int, bytes]:
         url, patience = attempts.url, attempts.patience + call.waits
@@ -211,6 +236,7 @@ class BlockingClient(ClientOperations, Blocking):
             response = connection.getresponse()
             check_server(response.headers.get(SERVER_HEADER))
             status, answer = response.status, self._read(response)
+            check_answer(url, response.headers.get(SERVER_HEADER), status, answer)
             # A master may refuse a call before it has read the whole body.
             is_refused = status >= http.HTTPStatus.BAD_REQUEST
             must_close = is_refused or response.will_close or not response.isclosed()
@@ -254,6 +280,8 @@ def _reason(error: Exception) -> str:
         return "connection timed out"
     if is_cut_off(error):
         return "connection cut off"
+    if isinstance(error, http.client.BadStatusLine) and not isinstance(error, ConnectionError):
+        return "what answers there does not use HTTP"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

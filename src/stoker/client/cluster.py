@@ -15,9 +15,11 @@ from stoker.api.jobs import JobExceptionHistory, JobOverview
 from stoker.client import calls, operations
 from stoker.client.blocking import BlockingClient
 from stoker.client.calls import ReplacementSettings
+from stoker.client.job_names import find_job, whole_id
 from stoker.client.progress import job_html
 from stoker.client.source import load, load_sql
 from stoker.client.steps import Asynchronous, Blocking, Operation, Request, RestCall, Steps
+from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
@@ -36,7 +38,7 @@ J = TypeVar("J")
 class _ClusterOperations(Generic[J]):
     @abstractmethod
     def job(self, job_id: str) -> J:
-        """A handle on the job with this id. Nothing is sent, so the job need not exist."""
+        """A handle on a job."""
 
     @Operation
     def submit(
@@ -96,6 +98,14 @@ class _ClusterOperations(Generic[J]):
         )
         answer = yield from calls.submit(loaded.graph)
         return self.job(answer.job_id)
+
+    @Operation
+    def find(self, job: str) -> Steps[J]:
+        """The job with this id, this beginning of an id, or this name. NotFound if there is none.
+
+        A name that several jobs share means the one that has not ended, else the newest of them.
+        """
+        return self.job((yield from find_job(job)))
 
     @Operation
     def jobs(self) -> RestCall[list[JobOverview]]:
@@ -259,7 +269,8 @@ class Cluster(_ClusterOperations["Job"], Blocking):
         return self.client.run(request)
 
     def job(self, job_id: str) -> "Job":
-        return Job(self.client, JobId(job_id))
+        """A handle on a job: by its id, without a question to the cluster, or as in `find`."""
+        return Job(self.client, whole_id(job_id) or self.client.run(find_job(job_id)))
 
 
 class Job(_JobOperations["Job"], Blocking):
@@ -315,7 +326,17 @@ class AsyncCluster(_ClusterOperations["AsyncJob"], Asynchronous):
         return await self.client.run(request)
 
     def job(self, job_id: str) -> "AsyncJob":
-        return AsyncJob(self.client, JobId(job_id))
+        """A handle on the job with this id. Nothing is sent, so the job need not exist.
+
+        InvalidInput for a name: `await cluster.find(name)` gives the handle of such a job.
+        """
+        known = whole_id(job_id)
+        if known is None:
+            raise InvalidInput(
+                f"{job_id!r} is not the id of a job; a job is found by its name, or by the "
+                f"beginning of its id, with: await cluster.find({job_id!r})"
+            )
+        return AsyncJob(self.client, known)
 
 
 class AsyncJob(_JobOperations["AsyncJob"], Asynchronous):

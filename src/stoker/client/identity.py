@@ -1,6 +1,9 @@
 """How client and master identify themselves to each other: tokens, versions and TLS."""
 
+import http.client
+import socket
 import ssl
+from urllib.parse import urlsplit
 
 from stoker import __version__
 from stoker.api.versions import CLIENT_HEADER, explain_refused_server, version_header
@@ -8,12 +11,49 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidInput, InvalidOption
 from stoker.security.material import client_context
 
+_PROBE_SECONDS = 2.0
+
 
 def headers_of(options: ClientOptions) -> dict[str, str]:
     version = {CLIENT_HEADER: version_header(__version__)}
     if options.token is None:
         return version
     return version | {"Authorization": f"Bearer {options.token}"}
+
+
+def find_tls(url: str, error: Exception) -> InvalidOption | None:
+    """The fault if a call without TLS broke because the other side wants TLS; blocks for a moment.
+
+    Such a server only hangs up, so a handshake shows whether it is one.
+    """
+    if not url.startswith("http://") or isinstance(error, ConnectionRefusedError | TimeoutError):
+        return None
+    parts = urlsplit(url)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        address = (parts.hostname or "", parts.port or http.client.HTTP_PORT)
+        with (
+            socket.create_connection(address, timeout=_PROBE_SECONDS) as connection,
+            context.wrap_socket(connection, server_hostname=parts.hostname),
+        ):
+            pass
+    except OSError:
+        return None
+    secure = url.replace("http://", "https://", 1)
+    return InvalidOption(f"the master at {url} uses TLS: name it {secure}")
+
+
+def check_answer(url: str, header: str | None, status: int, body: bytes) -> None:
+    """Raises InvalidOption for an answer that certainly comes from another kind of server.
+
+    Masters send JSON. A proxy before them has its own pages for a master that is out of reach.
+    """
+    if header is None and status < 500 and body.strip() and body.lstrip()[:1] not in (b"{", b"["):
+        raise InvalidOption(
+            f"what answers at {url} is not a Stoker master (HTTP status {status}); correct the "
+            "host or port"
+        )
 
 
 def check_server(header: str | None) -> None:
@@ -35,8 +75,18 @@ def is_cut_off(error: BaseException) -> bool:
     return isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL"})
+"""Reasons of OpenSSL for an answer that is not TLS at all."""
+
+
 def untrusted(url: str, error: ssl.SSLError) -> InvalidOption:
     """A refused TLS handshake. InvalidOption, because no retry and no other master would help."""
+    if error.reason in _NOT_TLS:
+        plain = url.replace("https://", "http://", 1)
+        return InvalidOption(
+            f"what answers at {url} does not use TLS; if it is a master without TLS, name it "
+            f"{plain}, else correct the host or port"
+        )
     reason = getattr(error, "verify_message", "") or error.reason or str(error)
     return InvalidOption(
         f"the TLS handshake with {url} failed: {reason}; client.ssl.authorities must name the "

@@ -7,9 +7,13 @@ seconds. But all may be silent because the one leader behind them is slow, and a
 would then repeat its call without end. So its patience doubles with each round of silence, up to
 the timeout.
 
+Until a master has answered for the first time, its address may be wrong: then a client gives up
+after a second. A master that was there once comes back, or another one leads.
+
 This module only decides. It neither sends nor waits.
 """
 
+import logging
 from urllib.parse import SplitResult, urlsplit
 
 from stoker.client.answers import answer_too_late
@@ -50,12 +54,26 @@ def _is_usable(parts: SplitResult) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
 
 
+log = logging.getLogger(__name__)
+
+
+def log_retry(reason: str) -> None:
+    """A call may be repeated for a minute: not silently."""
+    log.warning("trying again: %s", reason)
+
+
+FIRST_CONTACT_PAUSE = 0.5
+"""Seconds between attempts to connect, at most, until a master has answered once."""
+
+
 class Masters:
     """The known masters; the one that answered last is asked first."""
 
     def __init__(self, urls: tuple[str, ...]) -> None:
         self._urls = urls
         self._current = 0
+        self.has_answered = False
+        """Whether one of them has ever answered a call of this client."""
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -91,6 +109,8 @@ class Attempts:
         self._options = options
         self._asked = 0
         self._refusal: str | None = None
+        self.reason = ""
+        """Why the last round of attempts failed, in words."""
         self._rounds_refused = 0
         self._rounds_silent = 0
 
@@ -121,6 +141,10 @@ class Attempts:
             "is it running? (stoker cluster up)"
         )
 
+    def record_answer(self) -> None:
+        """A master answered, whatever it said."""
+        self._masters.has_answered = True
+
     def record_unavailable(self, message: str) -> float:
         """The master answered 503 or 429. Returns seconds to wait, or raises Unavailable."""
         return self._next(message)
@@ -135,10 +159,25 @@ class Attempts:
         if self._refusal is None:
             return self._after_silence(waited)
         message, self._refusal = self._refusal, None
+        self.reason = message
         self._rounds_refused += 1
-        if self._rounds_refused > self._options.retries:
+        retries, pause = self._patience_with_refusals()
+        if self._rounds_refused > retries:
             raise Unavailable(message, masters=str(self._masters))
-        return self._options.retry_delay.total_seconds()
+        return pause
+
+    def _patience_with_refusals(self) -> tuple[int, float]:
+        """How often to repeat the call, and the seconds before each repetition.
+
+        A wrong address never answers, while a known master comes back, or another one leads.
+        """
+        retries, pause = self._options.retries, self._options.retry_delay.total_seconds()
+        if self._masters.has_answered:
+            return retries, pause
+        pause = min(pause, FIRST_CONTACT_PAUSE)
+        if pause > 0:
+            retries = min(retries, round(self._options.first_contact.total_seconds() / pause))
+        return retries, pause
 
     def _after_silence(self, waited: float) -> float:
         if self.patience >= self._options.timeout.total_seconds():

@@ -9,6 +9,7 @@ from stoker.client import calls
 from stoker.client.answers import operation_too_late
 from stoker.client.steps import Pause, RestCall, Step, Steps, client_settings, operation_of
 from stoker.core.errors import CallTimedOut, JobFailed, SavepointFailed
+from stoker.core.headlines import headline_of
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
@@ -70,7 +71,7 @@ def result(job_id: JobId, timeout: float | None) -> Steps[JobDetails]:
             return details
         case JobStatus.FAILED if details.failures:
             failure = details.failures[0].failure
-            reason = f"{failure.error}: {failure.message}"
+            reason = headline_of(failure) + (f"\n  in {failure.place}" if failure.place else "")
         case status:
             reason = f"it ended as {status}"
     raise JobFailed(

@@ -41,6 +41,12 @@ class ClientOptions:
     retry_delay: timedelta = option(
         "rest.retry.delay", "Pause before a call is repeated.", timedelta(seconds=3)
     )
+    first_contact: timedelta = option(
+        "client.first-contact-timeout",
+        "How long a client that has reached no master yet tries to connect to one; once a master "
+        "has answered, rest.retry.* applies, so that a change of leader is waited for.",
+        timedelta(seconds=1),
+    )
     timeout: timedelta = option(
         "client.timeout", "How long the answer to a call may take.", timedelta(minutes=1)
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from html import escape
 
+from stoker.core.headlines import headline_of
 from stoker.core.results import AttemptDetails, JobDetails, ProgressPart, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
 
@@ -73,7 +74,7 @@ def _stream_words(attempt: AttemptDetails) -> list[str]:
     if progress.rows_per_second is not None and not attempt.state.terminal:
         words.append(f"{progress.rows_per_second:,.0f} rows/s")
     if progress.rows_read:
-        words.append(f"{progress.rows_read:,} rows read")
+        words.append(f"{_rows(progress.rows_read)} read")
     return words
 
 
@@ -84,8 +85,12 @@ def _batch_words(attempt: AttemptDetails) -> list[str]:
     if progress.tasks_total and not attempt.state.terminal:
         words.append(f"{progress.tasks_done}/{progress.tasks_total} tasks")
     if progress.rows_written:
-        words.append(f"{progress.rows_written:,} rows written")
+        words.append(f"{_rows(progress.rows_written)} written")
     return words
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _share(region: RegionDetails, attempt: AttemptDetails) -> float | None:
@@ -137,5 +142,5 @@ def _failure_html(details: JobDetails) -> str:
     if details.status is not JobStatus.FAILED or not details.failures:
         return ""
     failure = details.failures[0].failure
-    text = f"{escape(failure.error)}: {escape(failure.message)}"
+    text = escape(headline_of(failure) + (f"\n  in {failure.place}" if failure.place else ""))
     return f'<pre style="white-space:pre-wrap">{text}</pre>'

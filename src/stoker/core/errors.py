@@ -26,8 +26,10 @@ StokerError
 │   ├── RecipientUnreachable         nobody listens, or the endpoint stopped
 │   ├── EndpointNotStarted
 │   ├── CoordinatorUnavailable       the write was certainly not applied
+│   │   └── CoordinatorFull     507  its disk is full: a retry within a minute is useless
 │   ├── ConnectionLost               the outcome of a coordinator write is unknown
 │   └── StorageUnavailable           the shared storage cannot be read or written
+│       └── StorageFull         507  somebody has to free space: a retry within a minute is useless
 ├── CallTimedOut                504
 ├── Fenced                      409
 │   ├── FencingTokenMismatch
@@ -195,12 +197,20 @@ class CoordinatorUnavailable(Unavailable):
     pass
 
 
+class CoordinatorFull(CoordinatorUnavailable):
+    status = 507
+
+
 class ConnectionLost(Unavailable):
     pass
 
 
 class StorageUnavailable(Unavailable):
     pass
+
+
+class StorageFull(StorageUnavailable):
+    status = 507
 
 
 class CallTimedOut(StokerError):

@@ -112,6 +112,8 @@ class Program(Value, tag="program"):
     """Name of the artifact that lists the packages to install for it."""
     directory: str | None = None
     """Directory it was submitted from: its working directory, if the task executor has it too."""
+    path: str | None = None
+    """Path of the script as it was submitted, by which its tracebacks name it."""
 
 
 Vertex = Source | Transform | Sink | SqlScript | Program

@@ -22,6 +22,8 @@ class Failure(Value):
     retriable: bool = True
     """False when a retry cannot help (missing column, code that cannot load)."""
     labels: dict[str, str] = {}
+    place: str = ""
+    """Where in the user's job: `transform 'adults', jobs/people.py line 9`. Empty if unknown."""
 
 
 class FailureRecord(Value):
@@ -153,6 +155,8 @@ class JobSummary(Value):
     end: Millis | None = None
     last_change: Millis = 0
     tasks: dict[ExecutionState, int] = {}
+    waits_for: str = ""
+    """`its turn` in its queue, or `a slot` while none of its tasks has one; else empty."""
 
 
 class JobResult(Value):
@@ -186,4 +190,28 @@ def summary_of(details: JobDetails) -> JobSummary:
         end=details.end,
         last_change=max(details.timestamps.values(), default=details.start),
         tasks=tasks,
+        waits_for=_wait_of(details, tasks),
     )
+
+
+_WITH_SLOT = (
+    ExecutionState.DEPLOYING,
+    ExecutionState.INITIALIZING,
+    ExecutionState.RUNNING,
+    ExecutionState.CANCELING,
+    ExecutionState.RECONCILING,
+)
+
+
+def slots_held(summary: JobSummary) -> int:
+    """Each task that has been given to a task executor takes one slot there."""
+    return sum(summary.tasks.get(state, 0) for state in _WITH_SLOT)
+
+
+def _wait_of(details: JobDetails, tasks: dict[ExecutionState, int]) -> str:
+    if details.status.globally_terminal:
+        return ""
+    if not details.regions:
+        return "its turn" if details.waiting else ""
+    has_slot = any(tasks.get(state) for state in _WITH_SLOT)
+    return "a slot" if tasks.get(ExecutionState.SCHEDULED) and not has_slot else ""

@@ -29,7 +29,7 @@ from stoker.core.errors import (
 from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import AttemptId, BlobKey, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
-from stoker.core.results import JobDetails, JobResult
+from stoker.core.results import JobDetails, JobResult, slots_held
 from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.values import FencingToken
 from stoker.dispatcher.attached_clients import AttachedClients
@@ -362,7 +362,8 @@ class Dispatcher(Endpoint):
         return await manager.task_executors()
 
     def queues(self) -> list[QueueOverview]:
-        return self._jobs.queues.overview()
+        held = {job.job_id: slots_held(job) for job in self._jobs.index.summaries()}
+        return self._jobs.queues.overview(held)
 
     async def shut_down_cluster(self, status: ApplicationStatus) -> None:
         await self._shutdown.request(status)

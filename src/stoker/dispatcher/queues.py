@@ -123,7 +123,8 @@ class Queues:
         job = self._jobs.get(job_id)
         return job.slots if job else 0
 
-    def overview(self) -> list[QueueOverview]:
+    def overview(self, slots_held: Mapping[JobId, int]) -> list[QueueOverview]:
+        """`slots_held`: by job, the slots that its tasks have now."""
         queues = by_queue(self._jobs.values(), self._limits)
         waiting = self._waiting()
         return [
@@ -131,6 +132,10 @@ class Queues:
                 name=name,
                 running=sum(job.is_admitted for job in members),
                 slots=sum(job.slots for job in members if job.is_admitted),
+                slots_in_use=sum(slots_held.get(job.job_id, 0) for job in members),
+                waiting_for_slots=sum(
+                    job.is_admitted and not slots_held.get(job.job_id) for job in members
+                ),
                 max_running=self._limits[name].running_jobs,
                 max_slots=self._limits[name].slots,
                 waiting=tuple(

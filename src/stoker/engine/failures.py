@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import grpc
+import py4j
+import pyspark
 from pyspark.errors import (
     AnalysisException,
     IllegalArgumentException,
@@ -23,6 +25,7 @@ from pyspark.errors import (
     PySparkTypeError,
     PySparkValueError,
 )
+from pyspark.logger import PySparkLogger
 
 import stoker
 from stoker.core.errors import StokerError
@@ -49,9 +52,17 @@ _SPARK_MAY_HAVE_STOPPED = re.compile(
     # Spark reports the failed task first and exits a moment later, unless it caught the error.
     r"|java\.lang\.OutOfMemoryError"
 )
-_WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in ')
+_WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in ')
+_CALL_SITE = re.compile(r"was called from\n(?P<file>[^\n]+):(?P<line>\d+)")
+"""Where Spark tells which call of the user's code made the query."""
+_NO_MODULE = re.compile(r"No module named '[\w.]+'")
 _JVM_FRAME = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _JVM_TRACE = "\n\nJVM stacktrace:"
+_LIBRARIES = tuple(f"{library.__path__[0]}/" for library in (pyspark, grpc, py4j))
+_LIBRARIES_ELSEWHERE = re.compile(
+    r"(-packages|/python)/(pyspark|grpc|py4j)/|pyspark\.zip/|/py4j-[^/]+\.zip/"
+)
+"""The same libraries on other machines, where Spark may bring them as archives."""
 _MAX_JVM_FRAMES = 5
 _MAX_MESSAGE_CHARACTERS = 20_000
 
@@ -64,16 +75,59 @@ class CannotRun(StokerError):
         self.error = error
 
 
-def failure_of(error: BaseException) -> Failure:
-    """The failure that describes this exception, with frames of the user's code first."""
-    message = _message_of(error)
+def failure_of(error: BaseException, *, vertex: str = "", definition: str = "") -> Failure:
+    """The failure that describes this exception, with frames of the user's code first.
+
+    `vertex` names the part of the job in which it arose, such as `transform 'adults'`, and
+    `definition` the file and line of its function, for errors that bring no frames: over Spark
+    Connect a column is looked up only after all functions have returned.
+    """
+    message = with_module_hint(_message_of(error), error)
     return Failure(
         error=error.error if isinstance(error, CannotRun) else type(error).__name__,
         message=message,
         stack_trace=_stack_trace_of(error, message),
         retriable=not _cannot_succeed(error),
         labels=dict(getattr(error, "labels", {})),
+        place=", ".join(filter(None, (vertex, place_of(error, message) or definition))),
     )
+
+
+MODULE_HINT = (
+    "give it to the job with --py-file FILE.py or --wheel FILE.whl, or to a program with "
+    "--requirements FILE; or install it on the task executors"
+)
+
+
+def with_module_hint(message: str, error: BaseException) -> str:
+    """The message; if a module is missing, in this process or in a worker, with the remedy."""
+    if MODULE_HINT in message or not (
+        isinstance(error, ModuleNotFoundError) or "ModuleNotFoundError: " in message
+    ):
+        return message
+    return _NO_MODULE.sub(lambda found: f"{found.group()}; {MODULE_HINT}", message, count=1)
+
+
+def place_of(error: BaseException, message: str) -> str:
+    """File and line of the user's code where it failed; empty if no frame of it is known."""
+    for frame in map(_WORKER_FRAME.match, user_frames_in_worker_traceback(message)):
+        if frame is not None:
+            return f"{frame['file']} line {frame['line']}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_user_code(f.filename)]
+    if frames:
+        last = frames[-1]
+        return f"{last.filename} line {last.lineno}" + (f": {last.line}" if last.line else "")
+    call = _CALL_SITE.search(message)
+    return f"{call['file']} line {call['line']}" if call and is_user_code(call["file"]) else ""
+
+
+def keep_errors_out_of_output() -> None:
+    """Keep PySpark from printing each error as a line of JSON, with the frames of the JVM.
+
+    The same error is raised, and told to the user in words.
+    """
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _cannot_succeed(error: BaseException) -> bool:
@@ -166,7 +220,7 @@ def is_user_code(filename: str) -> bool:
     """Whether this file belongs neither to Stoker, nor to PySpark, nor to Python itself."""
     if filename.startswith("<frozen"):
         return False
-    if any(part in filename for part in ("/pyspark/", "/grpc/", "pyspark.zip/", "/py4j/")):
+    if filename.startswith(_LIBRARIES) or _LIBRARIES_ELSEWHERE.search(filename):
         return False
     own = (str(Path(stoker.__file__).parent), sysconfig.get_path("stdlib"), sys.base_prefix)
     if any(filename.startswith(prefix + "/") for prefix in own):

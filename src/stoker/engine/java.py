@@ -12,7 +12,7 @@ from pathlib import Path
 from stoker.core.errors import StartupFailed
 
 OLDEST_JAVA = 17
-REMEDY = f"install Java {OLDEST_JAVA}+, or pip install stoker[java]"
+REMEDY = f"install Java {OLDEST_JAVA}+, or pip install 'stoker[java]'"
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 

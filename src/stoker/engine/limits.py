@@ -2,7 +2,7 @@
 
 The kernel enforces limits on each process, so that Python can report MemoryError. On the connect
 engine the task executor also measures all processes of a task together, and kills the task when
-their sum exceeds a limit.
+their sum exceeds a limit. `python_workers` limits the workers that Spark starts for a task.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from stoker.osproc.process_tree import content_of, descendants_of, own_bytes
 
 _MEMORY_INFO = Path("/proc/meminfo")
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_MEGABYTE = 1024**2
+MEGABYTE = 1024**2
 
 KernelLimits = dict[int, tuple[int, int]]
 """Soft and hard limit by kind (`resource.RLIMIT_*`)."""
@@ -69,7 +69,7 @@ def machine_memory(memory_info: Path = _MEMORY_INFO, group_limit: Path = _GROUP_
 
 def exceeded_limit(usage: Usage, limits: RunnerLimits) -> Failure | None:
     if usage.memory > limits.memory:
-        return out_of_memory(limits.memory, f"{usage.memory // _MEGABYTE} MB in use")
+        return out_of_memory(limits.memory, f"{usage.memory // MEGABYTE} MB in use")
     if usage.processes > limits.processes:
         return Failure(
             error="TooManyProcesses",
@@ -82,7 +82,7 @@ def exceeded_limit(usage: Usage, limits: RunnerLimits) -> Failure | None:
 def out_of_memory(limit: int, detail: str) -> Failure:
     return Failure(
         error="OutOfMemory",
-        message=f"the task's own processes ran out of memory: they may take {limit // _MEGABYTE} MB"
+        message=f"the task's own processes ran out of memory: they may take {limit // MEGABYTE} MB"
         f" ({detail}); let Spark do the work instead of collecting its rows, or raise"
         " runner.memory",
     )
@@ -171,13 +171,13 @@ async def wait_until_limit_exceeded(pid: int, limits: RunnerLimits) -> Failure:
         memory = sum(map(own_bytes, processes)) - before
         if memory > limits.memory:
             # That sum counts shared pages more than once. The exact figure takes long to read.
-            memory = await asyncio.to_thread(sum, map(_proportional_bytes, processes))
+            memory = await asyncio.to_thread(sum, map(proportional_bytes, processes))
         exceeded = exceeded_limit(Usage(memory=memory, processes=len(processes)), limits)
         if exceeded is not None:
             return exceeded
 
 
-def _proportional_bytes(pid: int) -> int:
+def proportional_bytes(pid: int) -> int:
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -43,6 +43,9 @@ class QueueOverview(Value):
     """Number of admitted jobs that have not ended."""
     slots: int
     """Largest number of slots that the admitted jobs may use together."""
+    slots_in_use: int = 0
+    waiting_for_slots: int = 0
+    """Number of admitted jobs of which no task has a slot."""
     max_running: int | None = None
     max_slots: int | None = None
     waiting: tuple[JobId, ...] = ()

@@ -79,6 +79,7 @@ _STORAGE = frozenset(
         "OutputNotFound",
         "PathAlreadyExists",
         "ResultDamaged",
+        "StorageFull",
         "StorageUnavailable",
     }
 )

@@ -58,6 +58,7 @@ def _vertex(script: Path, settings: JobSettings) -> Program:
     return Program(
         name=PROGRAM_VERTEX,
         script=script.name,
+        path=str(script),
         arguments=tuple(settings.arguments),
         environment=dict(settings.environment),
         requirements=settings.requirements.name if settings.requirements is not None else None,

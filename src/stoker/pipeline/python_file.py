@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import sys
 import threading
 import traceback
@@ -14,12 +15,20 @@ from stoker.core.errors import InvalidInput, InvalidJobGraph, StokerError
 from stoker.core.extras import remedy_for
 from stoker.core.faults import Fault, did_you_mean
 from stoker.pipeline.drafts import UserFunction
-from stoker.pipeline.local_modules import imported_modules, local_modules, parse_source
+from stoker.pipeline.local_modules import (
+    imported_modules,
+    is_installed,
+    local_modules,
+    parse_source,
+)
 from stoker.pipeline.pipeline import Pipeline
 from stoker.pipeline.texts import refuse
+from stoker.pipeline.udf_types import types_of_udfs_as_text
 
 _SURROUNDINGS_LOCK = threading.RLock()
 """Reentrant, because a file that is being run may load another one."""
+_NO_SESSION = re.compile(r"\[(SESSION_OR_CONTEXT_NOT_EXISTS|NO_ACTIVE_OR_DEFAULT_SESSION)\]")
+"""How PySpark's error begins when code outside of any session needs one."""
 _OWN_CODE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
@@ -83,7 +92,8 @@ def run_file(file: Path, tree: ast.Module) -> ModuleType:
     module.__file__ = str(file.absolute())
     sys.modules[module.__name__] = module
     try:
-        exec(compile(tree, str(file), "exec", dont_inherit=True), module.__dict__)
+        with types_of_udfs_as_text(tree):
+            exec(compile(tree, str(file), "exec", dont_inherit=True), module.__dict__)
     except StokerError as error:
         raise _located(file, error) from error
     except SyntaxError as error:
@@ -165,19 +175,36 @@ def _raised(file: Path, error: Exception) -> InvalidInput:
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith((_OWN_CODE, "<frozen "))
+        and not is_installed(Path(frame.filename))
     ]
     line = _last_line_in(file, error.__traceback__)
-    summary = traceback.format_exception_only(error)[-1].strip()
     shown = "".join(traceback.format_list(frames)).rstrip()
-    remedy = remedy_for(error) if isinstance(error, ImportError) else None
-    if remedy is not None:
-        summary = f"{summary} ({remedy})"
     return InvalidInput(
-        f"{file.name} line {line}: the file raised {summary}\n{shown}",
+        f"{file.name} line {line}: {_fault_of(error)}\n{shown}",
         file=str(file),
         line=line,
         error=type(error).__name__,
     )
+
+
+def _fault_of(error: Exception) -> str:
+    if _needs_session(error):
+        return (
+            "this needs a Spark session, and there is none while the file is loaded; move it into "
+            "a function of the job, which takes the session as its parameter 'spark', or, for a "
+            "schema, write types, as in StructType([StructField('id', LongType())])"
+        )
+    summary = traceback.format_exception_only(error)[-1].strip()
+    remedy = remedy_for(error) if isinstance(error, ImportError) else None
+    return f"the file raised {summary}" + (f" ({remedy})" if remedy is not None else "")
+
+
+def _needs_session(error: Exception) -> bool:
+    """Whether PySpark failed for lack of a session; in some places it only asserts that one is."""
+    if not isinstance(error, AssertionError):
+        return _NO_SESSION.match(str(error)) is not None
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and f"{os.sep}pyspark{os.sep}" in frames[-1].filename
 
 
 def _last_line_in(file: Path, trace: TracebackType | None) -> int:

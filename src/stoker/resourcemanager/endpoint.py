@@ -377,6 +377,11 @@ class ResourceManager(Endpoint):
             job_id,
             startable=self._supply.startable(required.profile, staying) if required else 0,
             starting=self._supply.starting,
+            draining=[
+                known.registration.resource_id
+                for instance, known in self._executors.items()
+                if self._slots.is_draining(instance)
+            ],
         )
 
     def overview(self) -> ResourceOverview:

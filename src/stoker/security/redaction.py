@@ -182,6 +182,7 @@ def redact_failure(failure: Failure, values: Collection[str]) -> Failure:
         failure,
         message=redact_text(failure.message, values),
         stack_trace=redact_text(failure.stack_trace, values),
+        place=redact_text(failure.place, values),
     )
 
 

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from stoker.core.errors import InvalidInput, NotFound, StorageUnavailable, TooLarge
+from stoker.core.errors import (
+    InvalidInput,
+    NotFound,
+    StorageFull,
+    StorageUnavailable,
+    TooLarge,
+)
 
 
 class Storage(Protocol):
@@ -115,6 +121,11 @@ def checked_folder(prefix: str) -> str:
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
+def is_full(error: OSError) -> bool:
+    """Whether the disk has no space left, or the user no quota."""
+    return error.errno in _FULL
+
+
 def no_such_file(url: str) -> NotFound:
     return NotFound(f"no file {url} in the storage", path=url)
 
@@ -125,10 +136,9 @@ def too_large(url: str, limit: int) -> TooLarge:
 
 def storage_unavailable(doing: str, url: str, error: OSError) -> StorageUnavailable:
     reason = error.strerror or str(error) or type(error).__name__
-    if error.errno in _FULL:
+    facts = {"path": url, "reason": reason, "errno": error.errno}
+    if is_full(error):
         advice = "the disk is full; free some space, then try again"
-    else:
-        advice = "check that the storage directory is mounted and writable, then try again"
-    return StorageUnavailable(
-        f"cannot {doing} {url}: {reason}; {advice}", path=url, reason=reason, errno=error.errno
-    )
+        return StorageFull(f"cannot {doing} {url}: {reason}; {advice}", **facts)
+    advice = "check that the storage directory is mounted and writable, then try again"
+    return StorageUnavailable(f"cannot {doing} {url}: {reason}; {advice}", **facts)

@@ -156,10 +156,10 @@ class TaskExecutor(Endpoint):
         for task in self._draining.tasks_to_move(self._holdings.all_tasks(), now):
             task.is_moving = True
             self._holdings.runs.cancel(
-                task, "the task executor is drained, and the task starts again elsewhere"
+                task, "the task executor drains, and the task starts again elsewhere"
             )
         if self._draining.is_draining:
-            self._holdings.free_empty("the task executor is drained")
+            self._holdings.free_empty("the task executor drains")
         if self._draining.is_over(self._holdings.all_tasks(), now):
             self.drained.set()
 

@@ -212,7 +212,14 @@ class DispatcherInMemory(DispatcherGateway):
     async def queues(self) -> list[QueueOverview]:
         self._check()
         return [
-            QueueOverview(name="nightly", running=1, slots=2, max_running=1, waiting=(RUNNING,))
+            QueueOverview(
+                name="nightly",
+                running=1,
+                slots=2,
+                slots_in_use=2,
+                max_running=1,
+                waiting=(RUNNING,),
+            )
         ]
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:

@@ -60,9 +60,60 @@ def test_every_example_runs_and_leaves_its_results(
 def test_a_job_that_fails_shows_the_users_own_lines(stoker, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(BROKEN_JOB)
     done = stoker("run", tmp_path / "broken.py", expect=1)
-    assert "Failure in region out (attempt 1 on task-executor-1)" in done.stdout
-    assert "ZeroDivisionError" in done.stdout
-    assert "divide_by" in done.stdout
+    told = done.stdout.partition("FAILED after")[2].splitlines()[2:]
+    assert told[0] == "ZeroDivisionError: division by zero"
+    assert told[1] == (
+        f"  in source 'numbers', {tmp_path / 'broken.py'} line 11: return 1 / number"
+    )
+    assert told[2].startswith("  (more: stoker status ")
+    assert len(told) == 3
+    traced = stoker("run", "--trace", tmp_path / "broken.py", expect=1)
+    assert "divide_by" in traced.stdout
+    assert "region out, attempt 1, on task-executor-1" in traced.stdout
+
+
+MISSING_COLUMN = """
+from stoker import Pipeline
+from pyspark.sql import functions as F
+
+people = Pipeline("people")
+
+@F.udf("double")
+def half(age):
+    return age / 2
+
+@people.source
+def everybody(spark):
+    return spark.range(3).toDF("age")
+
+@people.transform
+def halves(everybody):
+    return everybody.select(half("age").alias("half"))
+
+@people.transform
+def adults(halves):
+    return halves.filter(F.col({column!r}) > 0)
+
+people.sink("adults", name="out", format="noop", mode="overwrite")
+"""
+
+
+@pytest.mark.parametrize(("engine", "line"), [("connect", 19), ("classic", 21)])
+def test_a_udf_with_its_type_in_words_runs_and_a_missing_column_names_the_transform(
+    stoker, tmp_path: Path, engine: str, line: int
+) -> None:
+    """Over Spark Connect the line is that of the function, as Spark looks columns up later."""
+    job = tmp_path / "people.py"
+    job.write_text(MISSING_COLUMN.format(column="half"))
+    assert "FINISHED after" in stoker("run", "--engine", engine, job).stdout
+    job.write_text(MISSING_COLUMN.format(column="quarter"))
+    done = stoker("run", "--engine", engine, job, expect=1)
+    told = done.stdout.partition("FAILED after")[2]
+    assert "`quarter` cannot be resolved. Did you mean" in told
+    assert "in transform 'adults'" in told
+    assert f"{job} line {line}" in told
+    assert "attempts/" not in told
+    assert len(told.splitlines()) == 5
 
 
 def test_a_job_is_listed_shown_and_cancelled(stoker, slow_job: Path) -> None:

@@ -149,7 +149,7 @@ async def test_a_script_runs_in_order_and_names_the_statement_that_fails(bench: 
     assert outcome.state is ExecutionState.FAILED
     assert outcome.failure is not None
     assert outcome.failure.error == "AnalysisException"
-    assert "statement 2 of 2 in script: SELECT nothing FROM v" in outcome.failure.message
+    assert "statement 2 of 2 in script: SELECT nothing FROM v" in outcome.failure.place
     assert not outcome.failure.retriable
 
 

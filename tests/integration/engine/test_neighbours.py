@@ -16,7 +16,7 @@ from integration.engine.processes import PATIENCE, cancel_within_ten_seconds
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
-from stoker.engine.runner.janitor import python_workers_at
+from stoker.engine.python_workers import python_workers_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -4,12 +4,13 @@ import asyncio
 import json
 
 import click
+import msgspec
 import pytest
 from click.shell_completion import ShellComplete
 
 from stoker.api.jobs import JobOverview, TaskCounts
-from stoker.cli.job_argument import choose_job
 from stoker.cli.main import cli
+from stoker.client.job_names import choose_job
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
@@ -18,12 +19,14 @@ from stoker.testing.sample_jobs import RUNNING
 from unit.cli.conftest import Stoker
 
 
-def job(digit: str, name: str, state: JobStatus = JobStatus.RUNNING) -> JobOverview:
+def job(
+    digit: str, name: str, state: JobStatus = JobStatus.RUNNING, *, start: int = 0
+) -> JobOverview:
     return JobOverview(
         jid=JobId(digit * 32),
         name=name,
         job_type=JobType.BATCH,
-        start_time=0,
+        start_time=start,
         end_time=-1,
         duration=0,
         state=state,
@@ -49,12 +52,31 @@ def test_a_name_means_the_job_that_has_not_ended() -> None:
     assert choose_job(JOBS, "nightly") == "a" * 32
 
 
+def test_a_name_of_several_ended_jobs_means_the_newest_of_them() -> None:
+    ended = [
+        job("1", "loads", JobStatus.FINISHED, start=10),
+        job("2", "loads", JobStatus.FAILED, start=30),
+        job("3", "loads", JobStatus.FINISHED, start=20),
+    ]
+    assert choose_job(ended, "loads") == "2" * 32
+    assert choose_job([*ended, job("4", "loads")], "loads") == "4" * 32
+
+
+def test_a_beginning_that_several_ids_share_is_refused_even_if_all_have_ended() -> None:
+    ended = [
+        job("1", "one", JobStatus.FINISHED),
+        msgspec.structs.replace(job("2", "two", JobStatus.FINISHED), jid=JobId("12" * 16)),
+    ]
+    with pytest.raises(InvalidInput, match="several ids begin with 1"):
+        choose_job(ended, "1")
+
+
 def test_a_name_takes_precedence_over_an_id_prefix() -> None:
     assert choose_job([*JOBS, job("a", "a" * 3)], "abc") == "e" * 32
 
 
 def test_an_ambiguous_name_is_refused_with_the_running_jobs() -> None:
-    with pytest.raises(InvalidInput, match="several jobs are named clicks") as caught:
+    with pytest.raises(InvalidInput, match="several jobs named clicks have not ended") as caught:
         choose_job(JOBS, "clicks")
     assert "c" * 32 in caught.value.message
     assert "d" * 32 in caught.value.message

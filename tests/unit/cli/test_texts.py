@@ -4,17 +4,25 @@ import io
 import sys
 
 import click
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.cli.display import LONGEST_TRACE, PlainDisplay, failure_text, job_end_text
+from stoker.cli.display import PlainDisplay, failure_text, job_end_text
 from stoker.cli.output import colour_states, duration_text, fit_widths, stdout_table, table_text
 from stoker.cli.savepoint_texts import savepoints_text
 from stoker.client.progress import view_of
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.ids import AttemptId, JobId, RegionId
-from stoker.core.results import AttemptDetails, Failure, FailureRecord, Progress, RegionDetails
+from stoker.core.results import (
+    AttemptDetails,
+    Failure,
+    FailureRecord,
+    JobDetails,
+    Progress,
+    RegionDetails,
+)
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.sample_jobs import FAILED, RUNNING, job_details
 
@@ -151,20 +159,78 @@ def test_plain_output_prints_each_change_once() -> None:
     assert lines[-1] == "orders-per-hour is FINISHED after 0.1 s"
 
 
-def test_the_end_of_a_failed_job_names_region_attempt_and_place() -> None:
-    text = job_end_text(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))
-    assert text.splitlines()[0] == f"Job {FAILED} (orders-per-hour) FAILED after 0.1 s."
-    assert "Failure in region big (attempt 3 on task-executor-0badcafe):" in text
+def failed_with(failure: Failure) -> JobDetails:
+    details = job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED)
+    record = msgspec.structs.replace(details.failures[0], failure=failure)
+    return msgspec.structs.replace(details, failures=(record,))
 
 
-def test_a_long_stack_trace_is_cut() -> None:
-    trace = "\n".join(f"line {number}" for number in range(LONGEST_TRACE + 5))
-    record = FailureRecord(
-        failure=Failure(error="ValueError", message="bad", stack_trace=trace), at=0
-    )
-    text = failure_text(record)
-    assert text.startswith("Failure of the job:\nValueError: bad\n\nline 0\n")
-    assert "… 5 more lines" in text
+def test_the_end_of_a_failed_job_tells_cause_place_and_way_to_more() -> None:
+    text = job_end_text(failed_with(RECORD.failure))
+    assert text.splitlines() == [
+        f"Job {FAILED} (orders-per-hour) FAILED after 0.1 s.",
+        "",
+        "E: bad",
+        "  in transform 'adults', jobs/people.py line 9",
+        f"  (more: stoker status {FAILED[:12]} --trace)",
+    ]
+
+
+def test_with_trace_the_end_names_region_attempt_and_executor() -> None:
+    details = job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED)
+    text = job_end_text(details, trace=True)
+    assert "  region big, attempt 3, on task-executor-0badcafe\n" in text
+    assert details.failures[0].failure.stack_trace.strip() in text
+
+
+def test_a_temporary_cluster_is_not_offered_for_questions() -> None:
+    text = job_end_text(failed_with(RECORD.failure), temporary=True)
+    assert text.endswith("  (more: run it with --trace)")
+
+
+RECORD = FailureRecord(
+    failure=Failure(
+        error="PythonException",
+        message="An exception was thrown.\nTraceback (most recent call last):\n  File x\nE: bad\n",
+        stack_trace="In a Spark worker (most recent call first):\n  File x",
+        place="transform 'adults', jobs/people.py line 9",
+    ),
+    at=0,
+)
+
+
+def test_a_failure_is_told_once_with_its_place() -> None:
+    assert failure_text(RECORD, "--trace").splitlines() == [
+        "E: bad",
+        "  in transform 'adults', jobs/people.py line 9",
+        "  (more: --trace)",
+    ]
+    whole = failure_text(RECORD, "--trace", trace=True)
+    assert whole.count("An exception was thrown.") == 1
+    assert "  File x" in whole
+
+
+def test_nothing_more_is_offered_when_there_is_nothing_more() -> None:
+    record = FailureRecord(failure=Failure(error="ValueError", message="bad"), at=0)
+    assert failure_text(record, "--trace") == "ValueError: bad"
+
+
+def test_what_the_program_has_printed_is_not_told_again() -> None:
+    details = job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED)
+    cause = failure_text(details.failures[0], "").splitlines()[0]
+    text = job_end_text(details, already_told=f"Traceback …\n{cause}\n")
+    assert text == f"Job {FAILED} (orders-per-hour) FAILED after 0.1 s."
+
+
+def test_one_row_is_one_row() -> None:
+    view = view_of(region(ExecutionState.FINISHED, Progress(rows_written=1)))
+    assert view.words == "done, 1 row written"
+
+
+def test_a_failed_region_is_called_failed_once() -> None:
+    lines: list[str] = []
+    PlainDisplay(lines.append).show(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))
+    assert not [line for line in lines if "failed (failed)" in line]
 
 
 def test_a_path_that_does_not_fit_keeps_its_end() -> None:

@@ -30,10 +30,39 @@ def test_an_invalid_url_of_a_master_is_refused(text: str) -> None:
 def test_a_call_is_repeated_20_times_3_seconds_apart_by_default() -> None:
     """The attempt after the last repetition raises Unavailable (REST-25)."""
     attempts = Attempts(Masters(("http://a",)), ClientOptions())
+    attempts.record_answer()
     pauses = [attempts.record_unreachable("refused") for _ in range(20)]
     assert pauses == [3.0] * 20
     with pytest.raises(Unavailable, match="cannot reach a Stoker master at http://a: refused"):
         attempts.record_unreachable("refused")
+
+
+@pytest.mark.parametrize(
+    ("options", "pauses"),
+    [
+        (ClientOptions(), [0.5, 0.5]),
+        (ClientOptions(retries=0), []),
+        (ClientOptions(first_contact=timedelta(seconds=2)), [0.5] * 4),
+        (ClientOptions(retry_delay=timedelta(seconds=0.25)), [0.25] * 4),
+        (ClientOptions(first_contact=timedelta(hours=1)), [0.5] * 20),
+    ],
+)
+def test_masters_that_never_answered_are_given_up_after_a_second(
+    options: ClientOptions, pauses: list[float]
+) -> None:
+    """The address may be wrong (REST-25)."""
+    attempts = Attempts(Masters(("http://a", "http://b")), options)
+    paused: list[float] = []
+    with pytest.raises(Unavailable, match="connection refused"):
+        while True:
+            paused.append(attempts.record_unreachable("connection refused"))
+    assert [seconds for seconds in paused if seconds] == pauses
+
+
+def test_a_master_that_has_answered_once_is_waited_for_in_later_calls() -> None:
+    masters = Masters(("http://a",))
+    Attempts(masters, ClientOptions()).record_answer()
+    assert Attempts(masters, ClientOptions()).record_unreachable("connection refused") == 3.0
 
 
 @given(st.integers(1, 5), st.integers(0, 5))
@@ -41,6 +70,7 @@ def test_every_master_is_asked_in_every_round(masters: int, retries: int) -> Non
     urls = tuple(f"http://m{number}" for number in range(masters))
     options = ClientOptions(retries=retries, retry_delay=timedelta(seconds=1))
     attempts = Attempts(Masters(urls), options)
+    attempts.record_answer()
     asked, pauses = [], []
     with pytest.raises(Unavailable):
         while True:

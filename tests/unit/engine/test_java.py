@@ -45,11 +45,11 @@ async def test_a_java_that_is_too_old_is_named_with_version_and_path(tmp_path: P
     with pytest.raises(StartupFailed) as raised:
         await find_java({"JAVA_HOME": str(old), "PATH": ""}, tmp_path / "shim")
     assert f"Java 8 at {old}/bin/java" in str(raised.value)
-    assert "pip install stoker[java]" in str(raised.value)
+    assert "pip install 'stoker[java]'" in str(raised.value)
 
 
 async def test_without_any_java_the_error_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(StartupFailed, match=r"install Java 17\+, or pip install stoker\[java\]"):
+    with pytest.raises(StartupFailed, match=r"install Java 17\+, or pip install 'stoker\[java\]'"):
         await find_java({"PATH": ""}, tmp_path / "shim")
 
 

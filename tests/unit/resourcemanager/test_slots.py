@@ -59,6 +59,19 @@ def test_scarce_slots_are_spread_over_jobs_and_the_others_learn_why_they_wait() 
     assert wait_reason.text == "needs 1 more slot; 0 of 2 are free; 1 other job waits as well"
 
 
+def test_a_job_learns_which_task_executors_drain() -> None:
+    slots = manager(here=1, there=1)
+    slots.declare(ONE, 1)
+    for instance in (HERE, THERE):
+        slots.drain(instance)
+    reasons = [wait_reason_of(slots, ONE, draining=names) for names in (["te-1"], ["te-1", "te-2"])]
+    assert [reason.text if reason else "" for reason in reasons] == [
+        f"needs 1 more slot; {who} no new tasks; the cluster can offer 0 and the job cannot begin "
+        "with fewer than 1: start task executors that have them, or ask for less"
+        for who in ("te-1 drains and takes", "te-1, te-2 drain and take")
+    ]
+
+
 def test_a_refused_slot_becomes_free_and_is_assigned_again() -> None:
     """Each assignment has an id of its own (SM-05)."""
     slots = manager(here=1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_json, say, show_steps, stdout_table
@@ -16,10 +17,13 @@ from stoker.core.errors import Conflict, InvalidInput, StokerError
 from stoker.processes.local.cluster import SAVEPOINTS, LocalCluster, probe_options
 from stoker.processes.local.cluster_state import (
     ClusterState,
+    ProcessRecord,
     default_directory,
     read_state,
     url_of,
 )
+from stoker.processes.local.free_ports import check_rest_ports
+from stoker.rest.options import RestOptions
 from stoker.savepoints.options import SAVEPOINT_DIRECTORY
 
 
@@ -96,6 +100,7 @@ def up(
         return _start_missing(local, state, invocation)
     if state is not None:
         say("The last local cluster ended without being stopped; starting it again.")
+    check_rest_ports(configuration.of(RestOptions), masters)
     try:
         with show_steps("Starting the local cluster") as tell:
             local.start(
@@ -157,31 +162,45 @@ def status(invocation: Invocation, directory: Path) -> int:
 
 
 def _status_text(directory: Path, state: ClusterState, client: ClientOptions) -> str:
+    urls = {record.name: url_of(directory, record) for record in state.masters if record.alive}
+    known = [url for url in urls.values() if url]
+    overview = _ask_overview(",".join(known), client) if known else None
+    leader = overview.leader if isinstance(overview, ClusterOverviewAnswer) else None
     rows = [
         (
             record.name,
             str(record.pid),
-            "running" if record.alive else "died",
-            url_of(directory, record) or "-" if record.alive else "-",
+            _state_text(record, leads=leader is not None and urls.get(record.name) == leader),
+            urls.get(record.name) or "-",
             Path(record.log).name,
         )
         for record in state.processes
     ]
     table = stdout_table(("PROCESS", "PID", "STATE", "REST", "LOG"), rows, shorten=(0, 4))
     parts = [f"{table}\n\nLogs are in {directory / 'log'}"]
-    urls = [url for _, _, _, url, _ in rows if url != "-"]
-    if urls:
-        parts.append(_overview_text(",".join(urls), client))
+    if overview is not None:
+        parts.append(_overview_text(overview))
     if state.dead:
         parts.append("Start what died again with: stoker cluster up")
     return "\n\n".join(parts)
 
 
-def _overview_text(masters: str, client: ClientOptions) -> str:
+def _state_text(record: ProcessRecord, *, leads: bool) -> str:
+    if not record.alive:
+        return "died"
+    return "running, leads" if leads else "running"
+
+
+def _ask_overview(masters: str, client: ClientOptions) -> ClusterOverviewAnswer | StokerError:
     try:
-        overview = BlockingClient(masters, probe_options(client)).overview()
+        return BlockingClient(masters, probe_options(client)).overview()
     except StokerError as error:
-        return f"No master is leading: {error.message}"
+        return error
+
+
+def _overview_text(overview: ClusterOverviewAnswer | StokerError) -> str:
+    if isinstance(overview, StokerError):
+        return f"No master is leading: {overview.message}"
     return (
         f"Task executors: {overview.taskmanagers}, slots: {overview.slots_total} "
         f"({overview.slots_available} free), jobs running: {overview.jobs_running}"

@@ -68,7 +68,7 @@ def _row(job: JobOverview) -> tuple[str, ...]:
         job.jid[:_ID_DIGITS],
         job.name,
         job.job_type.lower(),
-        job.state.value,
+        f"{job.state.value} (waits for {job.waits_for})" if job.waits_for else job.state.value,
         # Without the year, to leave room for names.
         moment_text(job.start_time)[5:],
         duration_text(end - job.start_time),

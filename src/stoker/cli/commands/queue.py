@@ -25,6 +25,8 @@ def queue() -> None:
 def list_queues(invocation: Invocation) -> int:
     """List the queues with their limits and the next job of each.
 
+    Jobs that were admitted and have no slot yet count as waiting.
+
     Example: stoker queue list
     """
     with connect(invocation) as client:
@@ -39,9 +41,9 @@ def list_queues(invocation: Invocation) -> int:
 def _row(each: QueueAnswer) -> tuple[str, ...]:
     return (
         each.name,
-        _with_limit(each.running, each.max_running),
-        _with_limit(each.slots, each.max_slots),
-        str(len(each.waiting)),
+        _with_limit(each.running - each.waiting_for_slots, each.max_running),
+        _with_limit(each.slots_in_use, each.max_slots),
+        str(len(each.waiting) + each.waiting_for_slots),
         each.waiting[0][:_ID_DIGITS] if each.waiting else "-",
     )
 

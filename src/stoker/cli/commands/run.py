@@ -15,6 +15,7 @@ from stoker.cli.display import (
 from stoker.cli.exit_codes import INTERRUPTED, OK
 from stoker.cli.follow import JobFollower, UserLeft, ask_about_interrupt
 from stoker.cli.options.attachment import attach_to_client, heartbeats_for
+from stoker.cli.options.failure import trace_option
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.options.job import JobFile, StartingPoint, job_file_options, restore_options
@@ -25,7 +26,6 @@ from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, Unavailable
 from stoker.core.graph import JobGraph, JobType, engine_of
 from stoker.core.ids import JobId
-from stoker.core.results import JobDetails
 from stoker.pipeline.building import LoadedJob
 
 
@@ -42,6 +42,7 @@ from stoker.pipeline.building import LoadedJob
 )
 @restore_options
 @job_file_options
+@trace_option
 @flink_cluster_options
 @shared_options
 def run(
@@ -50,6 +51,7 @@ def run(
     start: StartingPoint,
     detached: bool,
     attached: bool,
+    trace: bool,
 ) -> int:
     """Run a job and watch it until its end.
 
@@ -88,7 +90,9 @@ def run(
             if detached:
                 return _report_accepted(invocation, loaded, job_id)
             _report_engine(loaded.graph)
-            return _watch(invocation, client, loaded.graph, job_id, temporary=is_temporary)
+            return _watch(
+                invocation, client, loaded.graph, job_id, temporary=is_temporary, trace=trace
+            )
         except KeyboardInterrupt:
             if not is_temporary:
                 say(
@@ -118,11 +122,13 @@ def _watch(
     job_id: JobId,
     *,
     temporary: bool,
+    trace: bool,
 ) -> int:
     program = is_program(graph)
     display = display_on_stderr(quiet=invocation.json, plain=program)
+    output = ProgramDisplay(display, client, job_id)
     if program and not invocation.json:
-        display = ProgramDisplay(display, client, job_id)
+        display = output
     with closing(display), heartbeats_for(graph, client, invocation):
         can_leave = not temporary and graph.client_timeout_seconds is None
         can_stop = graph.job_type is JobType.STREAMING
@@ -133,17 +139,14 @@ def _watch(
         except UserLeft:
             say(f"Job {job_id} keeps running. Watch it with: stoker wait {job_id[:12]}")
             return OK
-    return _report_end(invocation, details, program=program, interrupted=follower.interrupted)
-
-
-def _report_end(
-    invocation: Invocation, details: JobDetails, *, program: bool, interrupted: bool
-) -> int:
     if invocation.json:
         echo_json(details)
     else:
+        text = job_end_text(
+            details, trace=trace, already_told=output.printed_errors, temporary=temporary
+        )
         # The output of a program is the result of the command: this line goes to stderr.
-        click.echo(job_end_text(details), err=program)
+        click.echo(text, err=program)
         if (left := left_state_text(details)) is not None:
             say(left)
-    return INTERRUPTED if interrupted else exit_code_of(details)
+    return INTERRUPTED if follower.interrupted else exit_code_of(details)

@@ -8,6 +8,7 @@ from stoker.cli.connection import connect
 from stoker.cli.display import failure_text
 from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.options.failure import trace_option
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import duration_text, echo_json, moment_text, stdout_table
 from stoker.client.progress import part_words, views_of
@@ -16,8 +17,9 @@ from stoker.core.results import JobDetails
 
 @click.command()
 @job_argument
+@trace_option
 @shared_options
-def status(invocation: Invocation, job: str) -> int:
+def status(invocation: Invocation, job: str, trace: bool) -> int:
     """Show one job: its state, its regions, why it waits, why it failed.
 
     JOB is an id, the beginning of one, or a name.
@@ -29,11 +31,11 @@ def status(invocation: Invocation, job: str) -> int:
     if invocation.json:
         echo_json(details)
     else:
-        click.echo(_text(details))
+        click.echo(_text(details, trace=trace))
     return OK
 
 
-def _text(details: JobDetails) -> str:
+def _text(details: JobDetails, *, trace: bool) -> str:
     parts = [_head(details)]
     if details.waiting and not details.status.globally_terminal:
         parts.append(f"Waiting: {details.waiting}")
@@ -42,7 +44,8 @@ def _text(details: JobDetails) -> str:
     if details.failures:
         count = len(details.failures)
         more = f"The latest of {count} failures.\n" if count > 1 else ""
-        parts.append(more + failure_text(details.failures[0]))
+        how = f"stoker status {details.job_id[:12]} --trace"
+        parts.append(more + failure_text(details.failures[0], how, trace=trace))
     return "\n\n".join(parts)
 
 

@@ -8,14 +8,16 @@ from stoker.cli.connection import connect, connect_patiently, find_masters
 from stoker.cli.display import display_on_stderr, exit_code_of, job_end_text
 from stoker.cli.follow import JobFollower, UserLeft, leave_without_question
 from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.options.failure import trace_option
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_json
 
 
 @click.command()
 @job_argument
+@trace_option
 @shared_options
-def wait(invocation: Invocation, job: str) -> int:
+def wait(invocation: Invocation, job: str, trace: bool) -> int:
     """Watch a job until it ends; the exit code is 0 if it FINISHED. Ctrl-C leaves it running.
 
     Example: stoker wait clicks && echo done
@@ -33,5 +35,5 @@ def wait(invocation: Invocation, job: str) -> int:
     if invocation.json:
         echo_json(details)
     else:
-        click.echo(job_end_text(details))
+        click.echo(job_end_text(details, trace=trace))
     return exit_code_of(details)

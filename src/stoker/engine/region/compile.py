@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import AnalysisException
+import grpc
+from pyspark.errors import AnalysisException, PySparkException
 
 from stoker.core.graph import (
     FormatRead,
@@ -52,6 +53,8 @@ class RegionCompiler:
         self._results = results
         self._frames: dict[str, DataFrame] = {}
         self._functions: dict[str, Callable[..., Any]] = {}
+        self.at = ""
+        """The vertex whose frame is being built, or whose function runs."""
         self.views: set[str] = set()
         """Temporary views in the session, by which queries read their inputs."""
 
@@ -67,8 +70,44 @@ class RegionCompiler:
     def frame(self, name: str) -> DataFrame:
         """The DataFrame of a vertex, built once."""
         if name not in self._frames:
+            outer, self.at = self.at, name
             self._frames[name] = self._build(name)
+            self.at = outer
         return self._frames[name]
+
+    def vertex_of(self, error: BaseException) -> str:
+        """The vertex in which the exception arose; empty if that cannot be told."""
+        if self.at:
+            return self.at
+        if isinstance(error, AnalysisException):
+            return self._first_unresolved()
+        names = list(self._functions)
+        return names[0] if len(names) == 1 else ""
+
+    def title(self, name: str) -> str:
+        return f"{type(self._graph.vertex(name)).__name__.lower()} '{name}'"
+
+    def definition(self, name: str) -> str:
+        """File and line of the vertex's function; empty if it has none."""
+        code = getattr(self._functions.get(name), "__code__", None)
+        return f"{code.co_filename} line {code.co_firstlineno}" if code is not None else ""
+
+    def places_of_functions(self) -> list[str]:
+        return [
+            ", ".join(filter(None, (self.title(name), self.definition(name))))
+            for name in self._functions
+        ]
+
+    def _first_unresolved(self) -> str:
+        """Over Spark Connect, a frame is only resolved when it is used, after all were built."""
+        for name, frame in self._frames.items():
+            try:
+                frame.schema  # noqa: B018
+            except AnalysisException:
+                return name
+            except (PySparkException, grpc.RpcError):
+                return ""
+        return ""
 
     def _build(self, name: str) -> DataFrame:
         if name in self._region.reads:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from stoker.core.graph import Artifact, ArtifactKind, Environment, PythonFunction
-from stoker.engine.failures import CannotRun
+from stoker.engine.failures import MODULE_HINT, CannotRun
 
 
 def check_versions(environment: Environment | None) -> None:
@@ -62,10 +62,7 @@ def load_function(function: PythonFunction, vertex: str) -> Callable[..., Any]:
     except Exception as error:
         hint = ""
         if isinstance(error, ModuleNotFoundError):
-            hint = (
-                f"; add the module {error.name} to the job as a Python file or wheel, or install "
-                "it on the task executors"
-            )
+            hint = f"; {MODULE_HINT}"
         elif isinstance(error, pickle.UnpicklingError):
             hint = "; its bytes are damaged, submit the job again"
         raise CannotRun(

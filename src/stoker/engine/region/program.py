@@ -1,9 +1,12 @@
 """Run a script as `python script.py arguments` would, in a process that already runs."""
 
+import importlib.util
+import linecache
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
 
@@ -36,8 +39,11 @@ def enter(directory: str | None, otherwise: Path, environment: Mapping[str, str]
     return str(wanted)
 
 
-def execute(script: str, arguments: Sequence[str]) -> None:
-    """Run the script as the main module; whatever it raises, SystemExit included, propagates."""
+def execute(script: str, arguments: Sequence[str], name: str) -> None:
+    """Run the script as the main module; whatever it raises, SystemExit included, propagates.
+
+    Tracebacks call the file by `name`: its copy here means nothing to the author.
+    """
     main = ModuleType("__main__")
     main.__file__ = script
     main.__dict__["__builtins__"] = __builtins__
@@ -45,11 +51,25 @@ def execute(script: str, arguments: Sequence[str]) -> None:
     sys.modules["__main__"] = main
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).parent))
+    source = Path(script).read_bytes()
+    _show_source_as(name, source)
     try:
-        code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
+        code = compile(source, name, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise CannotRun("SyntaxError", "".join(traceback.format_exception_only(error))) from error
     exec(code, main.__dict__)
+
+
+def _show_source_as(name: str, source: bytes) -> None:
+    """Let tracebacks show the lines of a file that need not exist here under this name."""
+    with suppress(SyntaxError, UnicodeDecodeError):
+        lines = importlib.util.decode_source(source).splitlines(keepends=True)
+        # Without a time of change, the entry stays.
+        linecache.cache[name] = (len(source), None, lines, name)
+
+
+def name_of(program: Program) -> str:
+    return program.path or program.script
 
 
 def failure_of_error(error: BaseException) -> Failure:
@@ -59,10 +79,10 @@ def failure_of_error(error: BaseException) -> Failure:
     return msgspec.structs.replace(failure, labels=labels)
 
 
-def print_uncaught(error: BaseException, script: str) -> None:
+def print_uncaught(error: BaseException, name: str) -> None:
     """Print the traceback as Python does, starting in the script itself."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+    while trace is not None and trace.tb_frame.f_code.co_filename != name:
         trace = trace.tb_next
     shown: TracebackType | None = trace or error.__traceback__
     traceback.print_exception(type(error), error, shown, file=sys.stderr)
@@ -81,7 +101,7 @@ def run_on_connect(program: Program, task: RunTask) -> None:
     directory = Path(task.directory)
     enter(program.directory, directory / "work", program.environment)
     try:
-        execute(str(directory / program.script), program.arguments)
+        execute(str(directory / program.script), program.arguments, name_of(program))
     except SystemExit as error:
         code = exit_code_of(error)
         if isinstance(error.code, str):

@@ -31,8 +31,8 @@ from stoker.core.graph import (
 )
 from stoker.core.job_options import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.manifests import Manifest
-from stoker.core.results import Progress
-from stoker.engine.failures import CannotRun, shortened
+from stoker.core.results import Failure, Progress
+from stoker.engine.failures import CannotRun, failure_of, keep_errors_out_of_output, shortened
 from stoker.engine.output.publish import Publisher, publisher_for
 from stoker.engine.protocol import RunTask
 from stoker.engine.region.compile import (
@@ -45,7 +45,7 @@ from stoker.engine.region.compile import (
 from stoker.engine.region.environment import check_versions, place_artifacts
 from stoker.engine.region.locations import checkpoint_directory, choose_file_manager
 from stoker.engine.region.materialize import MaterializedResults
-from stoker.engine.region.program import run_on_connect
+from stoker.engine.region.program import name_of, run_on_connect
 from stoker.engine.reuse.session_policy import SessionPolicy
 from stoker.engine.runner.pyspark_client import single_call
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guard_function
@@ -90,9 +90,12 @@ class RegionExecution:
         """Set for a batch sink that writes files."""
         self._compiler: RegionCompiler | None = None
         """None until the functions are about to be loaded."""
+        self._statement = ""
+        """The statement of a script that runs now."""
 
     def run(self) -> None:
         task = self._task
+        keep_errors_out_of_output()
         if task.resumed is not None:
             self._follow(find_stream(self._session, task.resumed), task.resumed)
             return
@@ -141,6 +144,24 @@ class RegionExecution:
     def final_progress(self) -> Progress:
         """The progress of a successful task: all done, even if Spark's last report said less."""
         return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
+
+    def failure_of(self, error: BaseException) -> Failure:
+        """The failure that describes this exception, with its place in the job."""
+        compiler = self._compiler
+        if self._statement or compiler is None:
+            return failure_of(error, vertex=self._statement)
+        name = compiler.vertex_of(error)
+        if not name:
+            return failure_of(error)
+        return failure_of(error, vertex=compiler.title(name), definition=compiler.definition(name))
+
+    def at_functions(self, failure: Failure) -> Failure:
+        """The failure of workers, with the functions that may have run in them as its place."""
+        end = self._task.graph.vertex(self._task.region.id)
+        if isinstance(end, Program):
+            return msgspec.structs.replace(failure, place=name_of(end))
+        places = self._compiler.places_of_functions() if self._compiler is not None else []
+        return msgspec.structs.replace(failure, place="; ".join(places))
 
     # Before anything runs
 
@@ -213,14 +234,12 @@ class RegionExecution:
 
     def _run_script(self, script: SqlScript) -> None:
         for number, statement in enumerate(script.statements, start=1):
-            try:
-                run_sql(self._session, statement, self._task.graph.parameters)
-            except Exception as error:
-                text = shortened(statement.strip())[:_LONGEST_STATEMENT]
-                error.add_note(
-                    f"statement {number} of {len(script.statements)} in {script.name}: {text}"
-                )
-                raise
+            text = shortened(statement.strip())[:_LONGEST_STATEMENT]
+            self._statement = (
+                f"statement {number} of {len(script.statements)} in {script.name}: {text}"
+            )
+            run_sql(self._session, statement, self._task.graph.parameters)
+        self._statement = ""
 
     def _materialize(self, name: str, compiler: RegionCompiler) -> None:
         if self._task.region.streaming:
@@ -246,6 +265,7 @@ class RegionExecution:
         with explain_mismatch(frame, sink.name, streaming=False):
             match sink.write:
                 case PythonFunction():
+                    compiler.at = sink.name
                     compiler.function(sink.name)(frame)
                 case FormatWrite(format="console"):
                     frame.show()

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.proto import GetStatusResponse
 
 from stoker.engine.protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
-from stoker.osproc.process_tree import children_of, program_of
+from stoker.engine.python_workers import python_workers_at
 
 _POLL_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 20.0
@@ -138,8 +138,6 @@ STATE_QUERY = (
     "SELECT reflect('org.apache.spark.JobArtifactSet', 'getCurrentJobArtifactState') AS state "
     "FROM VALUES (1)"
 )
-_NOT_WORKERS = ("", "java", "jspawnhelper", "rm")
-"""Other children of a server: Spark removes the files of each session with a command."""
 _ID = re.compile(r"JobArtifactState\(([0-9a-f-]{36})")
 
 
@@ -154,15 +152,6 @@ def python_workers_of(session: Any, server_pid: int) -> str:
         return session_mark_in(str(session.sql(STATE_QUERY).collect()[0][0]))
     except PySparkException:
         return ""
-
-
-def python_workers_at(server_pid: int) -> list[int]:
-    """The processes from which the server's Python workers are forked.
-
-    A process that has yet to become one (a Java launcher) does not count: at the end of a session,
-    its workers have started long ago.
-    """
-    return [child for child in children_of(server_pid) if program_of(child) not in _NOT_WORKERS]
 
 
 def session_mark_in(state: str) -> str:

@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from stoker.core.failpoints import failpoint
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
-from stoker.engine.failures import failure_of, is_loss_of_server
+from stoker.engine.failures import is_loss_of_server
 from stoker.engine.lease import LeaseStep, LeaseThreads, lease_expired
 from stoker.engine.limits import (
     KernelLimits,
@@ -54,6 +54,7 @@ from stoker.engine.protocol import (
     ToRunner,
     WarmUp,
 )
+from stoker.engine.python_workers import WorkerMemoryWatch, WorkersOfSession
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.connection import ServerConnection
 from stoker.engine.reuse.session_policy import DedicatedSession
@@ -163,6 +164,7 @@ class Runner:
             },
         )
         self._limits_before: KernelLimits = {}
+        self._workers = self._watch_of_workers(prepare.server_pid)
         self._ending = threading.Lock()
         self._over = False
         self._next: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
@@ -174,6 +176,21 @@ class Runner:
         self._run = RegionExecution(
             session, self._policy, task, self._send_progress, self._send_running
         )
+
+    def _watch_of_workers(self, server_pid: int) -> WorkerMemoryWatch | None:
+        limits = self._task.limits
+        if limits is None:
+            return None
+
+        def ask_mark() -> str:
+            # Until the session is this task's alone, any call could change it for other tasks.
+            if not self._policy.may_have_workers:
+                return ""
+            with suppress(PySparkException, grpc.RpcError, RuntimeError):
+                return python_workers_of(self._session, server_pid)
+            return ""
+
+        return WorkerMemoryWatch(WorkersOfSession(server_pid, ask_mark), limits.memory)
 
     def run(self) -> ToRunner | None:
         """Run the task; return the next message if nothing of the task is left in this process."""
@@ -188,6 +205,8 @@ class Runner:
             ended = self._canceled()
         with self._ending:
             self._over = True
+        if self._workers is not None:
+            self._workers.stop()
         sys.stdout.flush()
         sys.stderr.flush()
         self._end.send(ended)
@@ -224,6 +243,8 @@ class Runner:
     def _start_threads(self) -> None:
         # Before the limits: these threads do not count as memory of the task.
         self._lease.start()
+        if self._workers is not None:
+            self._workers.start()
         if self._task.limits is not None:
             self._limits_before = apply_limits(self._task.limits)
         threading.Thread(target=self._receive_messages, name="control", daemon=True).start()
@@ -267,7 +288,10 @@ class Runner:
         return Ended(state=ExecutionState.FINISHED, progress=self._run.final_progress())
 
     def _failure_of(self, error: BaseException) -> Failure:
-        return name_limit(failure_of(error), error, self._task.limits)
+        killed = self._workers.failure if self._workers is not None else None
+        if killed is not None:
+            return self._run.at_functions(killed)
+        return name_limit(self._run.failure_of(error), error, self._task.limits)
 
     def _canceled(self) -> Ended:
         failure = (

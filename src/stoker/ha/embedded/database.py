@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from stoker.core.errors import ConnectionLost, CoordinatorUnavailable
+from stoker.core.errors import ConnectionLost, CoordinatorFull, CoordinatorUnavailable
 from stoker.ha.coordinator import Op
 from stoker.ha.transaction import Plan, Record, plan
 
@@ -164,7 +164,9 @@ class Database:
         return self._unavailable("written", error)
 
     def _unavailable(self, done: str, error: sqlite3.Error) -> CoordinatorUnavailable:
-        return CoordinatorUnavailable(
+        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        kind = CoordinatorFull if is_full else CoordinatorUnavailable
+        return kind(
             f"the coordinator's file {self._path} cannot be {done}: {error}; check the disk's "
             "space and the file's permissions",
             path=str(self._path),

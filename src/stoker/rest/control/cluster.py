@@ -30,7 +30,9 @@ from stoker.security.tokens import Permission
 _MIB = 1024 * 1024
 
 
-def overview_answer(cluster: ClusterOverview, version: str) -> ClusterOverviewAnswer:
+def overview_answer(
+    cluster: ClusterOverview, version: str, leader: str | None
+) -> ClusterOverviewAnswer:
     return ClusterOverviewAnswer(
         taskmanagers=cluster.resources.task_executors,
         slots_total=cluster.resources.slots_total,
@@ -40,6 +42,7 @@ def overview_answer(cluster: ClusterOverview, version: str) -> ClusterOverviewAn
         jobs_cancelled=cluster.jobs_cancelled,
         jobs_failed=cluster.jobs_failed,
         flink_commit=f"stoker-{version}",
+        leader=leader,
     )
 
 
@@ -105,7 +108,8 @@ def _share(executor: TaskExecutorDetails, slots: int) -> TaskManagerResource:
 @get("/overview", needs=Permission.QUERY, summary="Number of task executors, slots and jobs")
 async def overview(services: RestServices) -> ClusterOverviewAnswer:
     dispatcher = await services.dispatcher()
-    return overview_answer(await dispatcher.cluster_overview(), services.version)
+    known = await dispatcher.cluster_overview()
+    return overview_answer(known, services.version, services.leader_url())
 
 
 @get("/config", needs=Permission.QUERY, summary="Settings of the cluster for a web page")

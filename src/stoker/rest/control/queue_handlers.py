@@ -53,6 +53,8 @@ def _view(queue: QueueOverview) -> QueueAnswer:
         slots=queue.slots,
         max_slots=queue.max_slots,
         waiting=list(queue.waiting),
+        slots_in_use=queue.slots_in_use,
+        waiting_for_slots=queue.waiting_for_slots,
     )
 
 

@@ -52,6 +52,7 @@ def job_overview(job: JobSummary, now: Millis) -> JobOverview:
         state=job.status,
         last_modification=job.last_change,
         tasks=TaskCounts(total=sum(job.tasks.values()), **counts),
+        waits_for=job.waits_for or msgspec.UNSET,
     )
 
 
@@ -165,7 +166,9 @@ def stack_trace(failure: Failure) -> str:
     """Stack trace with the message at its beginning, even when there is no stack."""
     headline = f"{failure.error}: {failure.message}"
     if not failure.stack_trace:
-        return headline
-    if failure.message in failure.stack_trace:
-        return failure.stack_trace
-    return f"{headline}\n{failure.stack_trace}"
+        text = headline
+    elif failure.message in failure.stack_trace:
+        text = failure.stack_trace
+    else:
+        text = f"{headline}\n{failure.stack_trace}"
+    return f"{text}\nIt happened in {failure.place}" if failure.place else text

@@ -29,8 +29,9 @@ from multipart import (  # type: ignore[import-untyped]
 )
 
 from stoker.api.jobs import ARTIFACT_PART, GRAPH_PART
-from stoker.core.errors import InvalidInput, StorageUnavailable, TooLarge
+from stoker.core.errors import InvalidInput, StorageFull, StorageUnavailable, TooLarge
 from stoker.rest.options import RestOptions
+from stoker.storage.contract import is_full
 
 _WRITE_SIZE = 1024 * 1024
 _MAX_PARTS = 1000
@@ -321,7 +322,8 @@ def request_too_large(options: RestOptions) -> TooLarge:
 
 def _storage_error(error: OSError, options: RestOptions) -> StorageUnavailable:
     place = options.upload_directory or tempfile.gettempdir()
-    return StorageUnavailable(
+    kind = StorageFull if is_full(error) else StorageUnavailable
+    return kind(
         f"the upload cannot be stored in {place}: {error.strerror or error}; "
         "free some space there, or set web.upload.dir to another directory"
     )

@@ -22,8 +22,10 @@ class DispatcherWithoutDrained(DispatcherInMemory):
 class DispatcherWithTwoQueues(DispatcherInMemory):
     async def queues(self) -> list[QueueOverview]:
         return [
-            QueueOverview(name="default", running=3, slots=5),
-            QueueOverview(name="nightly", running=2, max_running=2, slots=4, max_slots=8),
+            QueueOverview(name="default", running=3, slots=5, slots_in_use=2, waiting_for_slots=2),
+            QueueOverview(
+                name="nightly", running=2, max_running=2, slots=4, slots_in_use=4, max_slots=8
+            ),
         ]
 
 
@@ -36,11 +38,13 @@ async def test_queues_are_listed_with_their_limits_and_next_jobs(served: ServedM
     ]
 
 
-async def test_queues_are_listed_with_and_without_limits(served: ServedMaster) -> None:
+async def test_jobs_without_a_slot_count_as_waiting_and_slots_in_use_are_listed(
+    served: ServedMaster,
+) -> None:
     served.master.dispatcher = DispatcherWithTwoQueues()
     result = await served("queue", "list")
     assert [line.split("  ") for line in _rows_of(result.stdout)[1:]] == [
-        ["default", "3", "5", "0", "-"],
+        ["default", "1", "2", "2", "-"],
         ["nightly", "2 of 2", "4 of 8", "0", "-"],
     ]
 
@@ -55,6 +59,8 @@ async def test_queues_are_printed_as_json(served: ServedMaster) -> None:
             "slots": 2,
             "max_slots": None,
             "waiting": [RUNNING],
+            "slots_in_use": 2,
+            "waiting_for_slots": 0,
         }
     ]
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql.connect.proto import GetStatusResponse
 
+from stoker.engine import python_workers
 from stoker.engine.runner import janitor
 from stoker.engine.runner.janitor import is_job_of, may_have_active_tasks, session_mark_in
 
@@ -120,8 +121,8 @@ def test_spark_is_queried_only_when_there_are_python_workers(
     monkeypatch: pytest.MonkeyPatch, programs: list[str], asked: bool
 ) -> None:
     """Commands that remove files of other sessions are not Python workers."""
-    monkeypatch.setattr(janitor, "children_of", lambda _server: range(len(programs)))
-    monkeypatch.setattr(janitor, "program_of", programs.__getitem__)
+    monkeypatch.setattr(python_workers, "children_of", lambda _server: range(len(programs)))
+    monkeypatch.setattr(python_workers, "program_of", programs.__getitem__)
     session = CountingSession()
     mark = janitor.python_workers_of(session, 1234)
     assert bool(mark) is asked

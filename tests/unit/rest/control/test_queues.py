@@ -16,6 +16,8 @@ async def test_queues_are_listed_with_limits_and_waiting_jobs() -> None:
                 "slots": 2,
                 "max_slots": None,
                 "waiting": [RUNNING],
+                "slots_in_use": 2,
+                "waiting_for_slots": 0,
             }
         ]
     }

@@ -33,7 +33,7 @@ from stoker.engine.classic.driver.progress import current_progress
 from stoker.engine.classic.driver.warm_spark import WarmSpark
 from stoker.engine.classic.environments import pack
 from stoker.engine.classic.settings import Fit, fit_of
-from stoker.engine.failures import failure_of
+from stoker.engine.failures import failure_of, keep_errors_out_of_output
 from stoker.engine.lease import LeaseStep, LeaseThreads
 from stoker.engine.limits import apply_limits, name_limit, release_memory_limit
 from stoker.engine.program_exit import exit_code_of, failure_of_exit
@@ -47,7 +47,14 @@ from stoker.engine.protocol import (
     RunTask,
     StateReport,
 )
-from stoker.engine.region.program import enter, execute, failure_of_error, print_uncaught
+from stoker.engine.python_workers import WorkerMemoryWatch, WorkersOfDriver
+from stoker.engine.region.program import (
+    enter,
+    execute,
+    failure_of_error,
+    name_of,
+    print_uncaught,
+)
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.server_config import pipeline_settings
@@ -65,6 +72,7 @@ class Driver:
         self._directory = Path(task.directory)
         self._progress = Progress()
         self._supervisor = os.getppid()
+        self._workers: WorkerMemoryWatch | None = None
         self._lease = LeaseThreads(
             task.lease,
             {
@@ -111,12 +119,18 @@ class Driver:
         for artifact in self._artifacts_of_kind(ArtifactKind.PYTHON, program):
             path = files[artifact.name]
             sys.path.insert(0, str(path.parent if path.suffix == ".py" else path))
+        keep_errors_out_of_output()
         self._spark.hand_over()
         self._start_progress_reports()
         self._report_state(ExecutionState.RUNNING)
-        if self._task.limits is not None:
-            apply_limits(self._task.limits)
+        self._begin_limits()
         return self._execute(str(files[program.script]), program)
+
+    def _begin_limits(self) -> None:
+        if self._task.limits is not None:
+            self._workers = WorkerMemoryWatch(WorkersOfDriver(), self._task.limits.memory)
+            self._workers.start()
+            apply_limits(self._task.limits)
 
     def _apply_settings(self, directory: str, environment: dict[str, str]) -> None:
         settings = {k: v for k, v in self._task.graph.configuration.items() if _is_spark(k)}
@@ -141,7 +155,7 @@ class Driver:
 
     def _execute(self, script: str, program: Program) -> int:
         try:
-            execute(script, program.arguments)
+            execute(script, program.arguments, name_of(program))
         except SystemExit as error:
             code = exit_code_of(error)
             if isinstance(error.code, str):
@@ -152,10 +166,18 @@ class Driver:
         # The boundary to user code: any exception is the program's failure.
         except (Exception, KeyboardInterrupt) as error:
             release_memory_limit()
-            print_uncaught(error, script)
-            self._report_failure(name_limit(failure_of_error(error), error, self._task.limits))
+            print_uncaught(error, name_of(program))
+            failure = name_limit(failure_of_error(error), error, self._task.limits)
+            if (killed := self._failure_of_workers()) is not None:
+                failure = msgspec.structs.replace(
+                    failure, error=killed.error, message=killed.message
+                )
+            self._report_failure(failure)
             return 1
         return 0
+
+    def _failure_of_workers(self) -> Failure | None:
+        return self._workers.failure if self._workers is not None else None
 
     def _run_region(self) -> int:
         if fit_of(self._task.graph.configuration, {}) is not Fit.CONTEXT:
@@ -177,14 +199,18 @@ class Driver:
             self._send_progress,
             self._report_running,
         )
-        if self._task.limits is not None:
-            apply_limits(self._task.limits)
+        self._begin_limits()
         try:
             run.run()
         # The boundary to user code: any exception is the task's failure.
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             release_memory_limit()
-            failure = name_limit(failure_of(error), error, self._task.limits)
+            killed = self._failure_of_workers()
+            failure = (
+                run.at_functions(killed)
+                if killed is not None
+                else name_limit(run.failure_of(error), error, self._task.limits)
+            )
             print(failure.stack_trace, file=sys.stderr)
             self._report_failure(failure)
             return 1

@@ -11,10 +11,12 @@ import pytest
 from builders import build_graph
 from stoker.core.ids import AttemptId
 from stoker.core.regions import regions_of
-from stoker.core.results import Progress
+from stoker.core.results import Failure, Progress
 from stoker.engine.classic.driver import main as driver
+from stoker.engine.failures import failure_of
 from stoker.engine.limits import RunnerLimits
 from stoker.engine.protocol import Ended, RunTask
+from stoker.engine.python_workers import workers_out_of_memory
 
 RUN = RunTask(
     graph=build_graph(),
@@ -46,6 +48,22 @@ class GreedyRegion(PublishedRegion):
     def run(self) -> None:
         raise self.error
 
+    def failure_of(self, error: BaseException) -> Failure:
+        return failure_of(error)
+
+    def at_functions(self, failure: Failure) -> Failure:
+        return msgspec.structs.replace(failure, place="transform 'greedy'")
+
+
+class WorkersInMemory:
+    """Python workers that were killed before the region failed, or none."""
+
+    failure: Failure | None = None
+
+    def __init__(self, *_arguments: object) -> None: ...
+
+    def start(self) -> None: ...
+
 
 class Harness:
     """A driver without Spark, which records its messages and limits."""
@@ -56,6 +74,7 @@ class Harness:
         patch.chdir(root)
         patch.setattr(driver, "RegionExecution", region)
         patch.setattr(driver, "apply_limits", self.limits.append)
+        patch.setattr(driver, "WorkerMemoryWatch", WorkersInMemory)
         patch.setattr(driver, "release_memory_limit", lambda: self.limits.append(None))
         patch.setattr(driver.Driver, "_start_progress_reports", lambda _driver: None)
         self.sent: list[Any] = []
@@ -95,3 +114,17 @@ def test_a_region_that_exceeds_a_limit_of_its_task_fails_with_the_name_of_the_li
     failure = harness.sent[-1].failure
     assert failure.error == name
     assert option in failure.message
+
+
+def test_a_region_whose_workers_were_killed_fails_for_that_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Spark only reports that a worker has crashed."""
+    crashed = RuntimeError("Python worker exited unexpectedly (crashed)")
+    monkeypatch.setattr(GreedyRegion, "error", crashed, raising=False)
+    monkeypatch.setattr(WorkersInMemory, "failure", workers_out_of_memory(2**30, 2**31, 2))
+    harness = Harness(GreedyRegion, monkeypatch, tmp_path)
+    assert harness.driver._run_region() == 1
+    failure = harness.sent[-1].failure
+    assert (failure.error, failure.place) == ("OutOfMemory", "transform 'greedy'")
+    assert "may take 1024 MB" in failure.message

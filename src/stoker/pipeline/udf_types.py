@@ -1,0 +1,70 @@
+"""Return types of UDFs that a job's file defines where there is no Spark session yet.
+
+PySpark asks the session what a type such as "double" means as soon as a UDF is defined. A job's
+file is loaded before there is a session. While it is loaded, such a type stays text: PySpark reads
+it when the UDF is used, and by then the job runs, on either engine.
+"""
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stoker.pipeline.local_modules import imported_modules
+
+_WITHOUT_UDFS = frozenset({"stoker", "__future__"}) | sys.stdlib_module_names
+
+
+@contextmanager
+def types_of_udfs_as_text(tree: ast.Module) -> Iterator[None]:
+    """Let UDFs be defined without a session while the file with this tree is loaded.
+
+    Does nothing for a file that cannot define any, because importing PySpark takes time.
+    """
+    if not may_define_udfs(tree) or importlib.util.find_spec("pyspark") is None:
+        yield
+        return
+    kinds = _udf_classes()
+    properties = [kind.returnType for kind in kinds]
+    for kind, original in zip(kinds, properties, strict=True):
+        kind.returnType = property(_read_later(original))
+    try:
+        yield
+    finally:
+        for kind, original in zip(kinds, properties, strict=True):
+            kind.returnType = original
+
+
+def may_define_udfs(tree: ast.Module) -> bool:
+    """Whether the file imports PySpark, or a module that may do so."""
+    return any(name.split(".")[0] not in _WITHOUT_UDFS for name, _ in imported_modules(tree))
+
+
+def _udf_classes() -> list[Any]:
+    # Slow to import, and not installed with every client.
+    from pyspark.sql.udf import UserDefinedFunction  # noqa: PLC0415
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    if not is_remote():
+        return [UserDefinedFunction]
+    from pyspark.sql.connect.udf import (  # noqa: PLC0415
+        UserDefinedFunction as ConnectUserDefinedFunction,
+    )
+
+    return [UserDefinedFunction, ConnectUserDefinedFunction]
+
+
+def _read_later(original: Any) -> Any:
+    def return_type(udf: Any) -> Any:
+        given = udf._returnType
+        return given if isinstance(given, str) and not _is_session_there() else original.fget(udf)
+
+    return return_type
+
+
+def _is_session_there() -> bool:
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    return SparkSession.getActiveSession() is not None
