@@ -22,9 +22,9 @@ from stoker.core.errors import (
     CallTimedOut,
     Conflict,
     InvalidInput,
+    InvalidOption,
     NoLeader,
     NotFound,
-    RemoteError,
     StorageFull,
     TooLarge,
     Unavailable,
@@ -401,5 +401,5 @@ async def test_a_server_that_is_not_a_stoker_master_is_recognized(kind: str) -> 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with client(kind, f"http://127.0.0.1:{port}") as stoker:
-            with pytest.raises(RemoteError, match="not one of a Stoker master"):
+            with pytest.raises(InvalidOption, match="is not a Stoker master"):
                 await stoker.jobs()

@@ -23,7 +23,7 @@ class ClusterOverviewAnswer(Dashed, frozen=True, kw_only=True):
     flink_version: str = FLINK_API_VERSION
     flink_commit: str
     """Stoker's own version."""
-    leader: str | None = None
+    leader: str | msgspec.UnsetType = msgspec.UNSET
     """URL of the leading master."""
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.cli.exit_codes import FAILED, OK
@@ -165,12 +166,12 @@ def _status_text(directory: Path, state: ClusterState, client: ClientOptions) ->
     urls = {record.name: url_of(directory, record) for record in state.masters if record.alive}
     known = [url for url in urls.values() if url]
     overview = _ask_overview(",".join(known), client) if known else None
-    leader = overview.leader if isinstance(overview, ClusterOverviewAnswer) else None
+    leader = overview.leader if isinstance(overview, ClusterOverviewAnswer) else msgspec.UNSET
     rows = [
         (
             record.name,
             str(record.pid),
-            _state_text(record, leads=leader is not None and urls.get(record.name) == leader),
+            _state_text(record, leads=urls.get(record.name) == leader),
             urls.get(record.name) or "-",
             Path(record.log).name,
         )

@@ -259,8 +259,9 @@ class LocalCluster:
             raise StartupFailed(f"{record.name} ended during its start: {reason_in(record)}")
         urls = urls_of(self.directory, state)
         if len(urls) < len(state.masters):
-            plural = "s" if len(state.masters) > 1 else ""
-            return f"{len(urls)} of {len(state.masters)} master{plural} answer"
+            if len(state.masters) == 1:
+                return "the master starts"
+            return f"{len(urls)} of {len(state.masters)} masters answer"
         try:
             overview = BlockingClient(",".join(urls), self._client_options).overview()
         except StokerError as error:

@@ -42,7 +42,7 @@ def overview_answer(
         jobs_cancelled=cluster.jobs_cancelled,
         jobs_failed=cluster.jobs_failed,
         flink_commit=f"stoker-{version}",
-        leader=leader,
+        leader=leader or msgspec.UNSET,
     )
 
 
