@@ -82,6 +82,12 @@ class EngineOptions:
         "Spark's; without it, half of the machine's memory",
         None,
     )
+    passed_variables: tuple[str, ...] = option(
+        "runner.environment.pass",
+        "Environment variables of the task executor that code of jobs may see, besides those that "
+        "programs, Spark and Hadoop need; a name may contain *, as in AWS_*",
+        (),
+    )
     runner_processes: int = option(
         "runner.processes", "Processes that a task may have at the same time", 1000
     )

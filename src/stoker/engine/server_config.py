@@ -13,20 +13,12 @@ from pathlib import Path
 
 from stoker.core.errors import StartupFailed
 from stoker.core.job_options import SHUFFLE_PARTITIONS
+from stoker.engine.inherited_variables import for_jobs
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
 from stoker.osproc.orphans import OWNER, owner_mark
 
 STARTED_MARK = "Spark Connect server started at: "
-
-_FOREIGN_VARIABLES = (
-    "SPARK_REMOTE",
-    "SPARK_LOCAL_REMOTE",
-    "SPARK_CONNECT_MODE_ENABLED",
-    "PYSPARK_GATEWAY_PORT",
-    "PYSPARK_GATEWAY_SECRET",
-)
-"""Variables of this process that would connect the new one to another Spark."""
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -201,16 +193,15 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def spark_environment(master: str, java: Java) -> dict[str, str]:
-    """Environment of a server or driver: that of this process, adapted."""
-    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_VARIABLES}
-    environment |= {
+def spark_environment(options: EngineOptions, java: Java) -> dict[str, str]:
+    """Environment of a server or driver, in which code of jobs runs."""
+    environment = for_jobs(os.environ, options.passed_variables) | {
         "JAVA_HOME": str(java.home),
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": sys.executable,
         OWNER: owner_mark(),
     }
-    if is_on_this_machine(master):
+    if is_on_this_machine(options.master):
         # Without this, the web page listens on every interface.
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     return environment

@@ -11,6 +11,8 @@ from stoker.core.errors import CorruptContent
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_MAX_SNAPSHOT_BYTES = 512 * 1024 * 1024
+"""A snapshot lists its files; the files themselves are stored beside it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +105,17 @@ def _inside(schema: str) -> str:
 
 
 def parts_of_snapshot(content: bytes, path: str) -> dict[str, int]:
-    """Names and sizes of the SST files of a RocksDB snapshot."""
+    """Names and sizes of the SST files of a RocksDB snapshot.
+
+    The job can write to its checkpoint, so an archive that unpacks to very much is refused.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+            if unpacked > _MAX_SNAPSHOT_BYTES:
+                raise CorruptContent(
+                    f"{path} is no snapshot: it would unpack to {unpacked} bytes", path=path
+                )
             damaged = archive.testzip()
             text = archive.read("metadata").decode()
     except (zipfile.BadZipFile, KeyError, EOFError, UnicodeDecodeError) as error:

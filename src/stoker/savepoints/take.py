@@ -10,7 +10,7 @@ cut off at any point is never taken for a complete one.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stoker.core.errors import CorruptContent, NotFound, SavepointFailed, StokerError
@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 
 TRIES = 8
 """Attempts to pin a batch before the savepoint fails, while Spark keeps deleting its files."""
+_MAX_INLINE_BYTES = 16 * 1024
+"""A larger snapshot is checked in a thread."""
 
 
 def checkpoints_folder(job_id: JobId) -> str:
@@ -198,6 +200,13 @@ class SavepointWriter:
             log.warning("%s is left behind: %s", storage.url(folder), error)
 
 
+async def _parts(content: bytes, snapshot: str) -> Iterable[str]:
+    if len(content) < _MAX_INLINE_BYTES:
+        return parts_of_snapshot(content, snapshot)
+    # Checking a large archive takes longer than a turn of the loop may.
+    return await asyncio.to_thread(parts_of_snapshot, content, snapshot)
+
+
 class PinnedQuery:
     """The files of one query at one batch, which Spark can no longer delete."""
 
@@ -222,7 +231,7 @@ class PinnedQuery:
         for snapshot in cut.snapshots:
             content = await self._storage.read(f"{self._pins}/{snapshot}")
             folder = parts_folder(snapshot)
-            needed += [f"{folder}/{name}" for name in parts_of_snapshot(content, snapshot)]
+            needed += [f"{folder}/{name}" for name in await _parts(content, snapshot)]
         parts = with_companions(layout, needed)
         await self._storage.pin({f"{source}/{path}": f"{self._pins}/{path}" for path in parts})
         self._cut = cut

@@ -165,6 +165,27 @@ async def test_a_process_whose_task_claims_to_have_left_nothing_takes_no_other_t
     await eventually(lambda: is_gone(int(pid_file.read_text())), seconds=PATIENCE)
 
 
+async def test_a_task_does_not_see_the_environment_of_its_task_executor(
+    bench: Bench, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+
+    def curious(spark):
+        import os
+
+        seen.write_text(os.environ.get("PYTEST_VERSION", "nothing"))
+        seen.with_name("server").write_text(
+            spark.sql("SELECT java_method('java.lang.System', 'getenv', 'PATH')").collect()[0][0]
+        )
+        return spark.range(1)
+
+    assert "PYTEST_VERSION" in os.environ
+    outcome = await bench.run(python_job(curious))
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    assert seen.read_text() == "nothing"
+    assert seen.with_name("server").read_text() == os.environ["PATH"]
+
+
 async def test_temporary_files_of_a_task_are_created_in_its_directory(
     bench: Bench, tmp_path: Path
 ) -> None:

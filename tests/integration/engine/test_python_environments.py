@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import zipfile
 from contextlib import ExitStack
 from datetime import timedelta
@@ -16,6 +17,7 @@ from stoker.core.regions import regions_of
 from stoker.engine.classic import environments as python_environments
 from stoker.engine.classic.environments import PythonEnvironments, RequirementsNotInstalled
 from stoker.engine.contract import Task
+from stoker.osproc.process_tree import start_time
 
 
 def wheel(directory: Path, version: str, name: str = "thing") -> Path:
@@ -29,7 +31,8 @@ def wheel(directory: Path, version: str, name: str = "thing") -> Path:
     record = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
     with zipfile.ZipFile(path, "w") as archive:
         for file, content in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(file, content)
+            # Without the time of day: the same wheel has the same content.
+            archive.writestr(zipfile.ZipInfo(file), content)
     return path
 
 
@@ -71,7 +74,11 @@ def task(root: Path, *files: Path, requirements: str | None = None) -> Task:
 @pytest.fixture
 def environments(tmp_path: Path) -> PythonEnvironments:
     return PythonEnvironments(
-        tmp_path / "environments", Ids(), timeout=timedelta(minutes=2), kept=2
+        tmp_path / "environments",
+        Ids(),
+        timeout=timedelta(minutes=2),
+        kept=2,
+        environment=os.environ,
     )
 
 
@@ -131,6 +138,18 @@ async def test_an_installer_that_dies_silently_is_reported_with_its_signal(
     )
     with pytest.raises(RequirementsNotInstalled, match="killed by SIGKILL"):
         await install(environments, task(tmp_path, wheel(tmp_path, "1.0")))
+
+
+async def test_a_daemon_that_the_build_of_a_package_starts_ends_with_the_installation(
+    tmp_path: Path, environments: PythonEnvironments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = tmp_path / "pid"
+    script = (
+        f'setsid sh -c "echo \\$\\$ > {pid}; sleep 600" & while [ ! -s {pid} ]; do sleep 0.01; done'
+    )
+    monkeypatch.setattr(python_environments, "_installer", lambda: ["/bin/sh", "-c", script, "sh"])
+    await install(environments, task(tmp_path, wheel(tmp_path, "1.0")))
+    assert start_time(int(pid.read_text())) is None
 
 
 async def test_a_half_built_environment_is_never_used(

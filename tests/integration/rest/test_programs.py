@@ -1,7 +1,9 @@
 """Uploaded programs: stored, planned in a separate process, and run as jobs (REST-24)."""
 
+import asyncio
 import io
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -9,6 +11,8 @@ import pytest
 
 from stoker.core.graph import EngineKind, Program, ResourceProfile
 from stoker.core.ids import JobId
+from stoker.core.options import ByteSize
+from stoker.osproc.process_tree import start_time
 from stoker.rest.options import RestOptions
 from stoker.testing.rest import Master
 
@@ -221,3 +225,65 @@ async def test_the_same_content_is_stored_once_until_its_last_program_is_deleted
     assert len(contents) == 1
     assert kept == contents
     assert await master.storage.list("programs") == []
+
+
+HOSTILE = {
+    "a pipe in the place of the answer": "os.mkfifo('answer.json')",
+    "an endless answer": "os.symlink('/dev/zero', 'answer.json')",
+    "an endless graph": (
+        "open('answer.json', 'w').write('{}'); os.symlink('/dev/zero', 'graph.json')"
+    ),
+    "a file of the machine": (
+        "open('answer.json', 'w').write('{\"files\": {\"%s\": \"/etc/hostname\"}}' % ('0' * 64));"
+        "open('graph.json', 'w').write('{\"job_id\": \"%s\", \"name\": \"x\"}' % ('1' * 32))"
+    ),
+    "a pipe in the place of its output": "os.remove('output'); os.mkfifo('output')",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+async def test_a_program_cannot_block_the_master_by_what_it_leaves(
+    master: Master, kind: str
+) -> None:
+    async with asyncio.timeout(60), master.in_process() as http:
+        program = await upload(
+            http, "hostile.py", f"import os, stoker\n{HOSTILE[kind]}\nos._exit(0)\n"
+        )
+        answer = await http.get(f"/jars/{program}/plan")
+        jobs = await http.get("/jobs/overview")
+    assert answer.status_code == 400, answer.text
+    assert "ended before it had described its job" in answer.text
+    assert "hostname" not in answer.text
+    assert jobs.status_code == 200
+
+
+async def test_a_daemon_of_a_program_is_gone_when_the_answer_comes(
+    master: Master, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+    daemon = f"""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open({str(pid_file)!r}, "w").write(str(os.getpid()))
+        time.sleep(600)
+    os._exit(0)
+while not os.path.exists({str(pid_file)!r}):
+    time.sleep(0.01)
+{PYTHON}
+"""
+    async with master.in_process() as http:
+        program = await upload(http, "daemon.py", daemon)
+        answer = await http.get(f"/jars/{program}/plan")
+    assert answer.status_code == 200, answer.text
+    assert start_time(int(pid_file.read_text())) is None
+
+
+async def test_a_graph_that_is_too_large_is_refused_with_the_limit(master: Master) -> None:
+    master.options = replace(master.options, max_graph_size=ByteSize(100))
+    async with master.in_process() as http:
+        program = await upload(http, "copy.py", PYTHON)
+        answer = await http.get(f"/jars/{program}/plan")
+    assert answer.status_code == 400, answer.text
+    assert "larger than 100 bytes" in answer.text

@@ -39,6 +39,15 @@ def snapshot(parts: dict[str, int]) -> bytes:
     return buffer.getvalue()
 
 
+def bomb() -> bytes:
+    """A small archive that claims to unpack to more than a snapshot can have."""
+    content = bytearray(snapshot({}))
+    # The size of the only member, in the archive's central directory.
+    at = content.index(b"PK\x01\x02") + 24
+    content[at : at + 4] = (2**31).to_bytes(4, "little")
+    return bytes(content)
+
+
 class FakeQuery:
     """A query that commits batches, takes snapshots and purges old files, like Spark."""
 

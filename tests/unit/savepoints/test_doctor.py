@@ -15,7 +15,7 @@ from stoker.savepoints.doctor import matches_checksums
 from stoker.savepoints.examination import Examination, cut_back, examine
 from stoker.storage.files import FileStorage
 from stoker.storage.memory import MemoryStorage
-from unit.savepoints.checkpoint_files import FakeQuery
+from unit.savepoints.checkpoint_files import FakeQuery, bomb
 
 
 class CheckpointUnderTest:
@@ -103,6 +103,7 @@ async def test_a_batch_without_a_commit_does_not_count_as_damage():
         ("offsets/4", b"v1\n{", 3, "offsets/4 is incomplete: "),
         ("metadata", b"{}", None, "metadata holds no query id"),
         ("state/0/1/2.zip", b"PK", 0, "state/0/1/2.zip is not a complete snapshot: "),
+        ("state/0/1/2.zip", bomb(), 0, "it would unpack to 2147483648 bytes"),
         ("state/0/0/SSTs/2-0.sst", b"rows", 0, "SSTs/2-0.sst: it has 4 bytes instead of 9"),
     ],
 )

@@ -1,7 +1,6 @@
 """The task executor's side of one driver process with a JVM of its own."""
 
 import asyncio
-import os
 import shutil
 import signal
 import socket
@@ -23,6 +22,7 @@ from stoker.engine.server_config import ServerFiles, spark_environment
 from stoker.engine.spark_masters import find_absent_master
 from stoker.osproc.captured_output import LogPump
 from stoker.osproc.exit import ProcessExit
+from stoker.osproc.supervised import supervised_command
 
 _KILL_SECONDS = 5.0
 """How long the supervisor may take to kill the driver before it is killed itself."""
@@ -201,7 +201,6 @@ def _prepare(setup: DriverSetup, directory: Path, settings: Mapping[str, str]) -
 
 def _command(setup: DriverSetup, descriptor: int, *, warm: bool) -> list[str]:
     grace = setup.options.cancellation_grace.total_seconds()
-    supervisor = [sys.executable, "-m", "stoker.osproc.supervisor", str(os.getpid()), f"{grace:g}"]
     driver = [
         sys.executable,
         "-m",
@@ -209,11 +208,11 @@ def _command(setup: DriverSetup, descriptor: int, *, warm: bool) -> list[str]:
         str(descriptor),
         str(int(warm)),
     ]
-    return [*supervisor, "--", *driver]
+    return supervised_command(*driver, grace=grace)
 
 
 def _environment(setup: DriverSetup, files: ServerFiles) -> dict[str, str]:
-    return spark_environment(setup.options.master, setup.java) | {
+    return spark_environment(setup.options, setup.java) | {
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {files.properties} pyspark-shell",
         # Output of a program reaches the user line by line.
         "PYTHONUNBUFFERED": "1",

@@ -22,6 +22,7 @@ from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.classic.pool import DriverPool
 from stoker.engine.classic.task import ClassicTask
 from stoker.engine.contract import EngineState, Listener, Task
+from stoker.engine.inherited_variables import for_installers
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.limits import limits_of, machine_memory
 from stoker.engine.options import EngineOptions
@@ -80,6 +81,7 @@ class ClassicEngine:
             ids,
             timeout=classic.environment_timeout,
             kept=classic.environments_kept,
+            environment=for_installers(environ, options.passed_variables),
         )
         engine = cls(setup, environments, ids=ids, wall_clock=wall_clock)
         engine._pool_task = asyncio.create_task(engine._pool.run(), name="keep-drivers")

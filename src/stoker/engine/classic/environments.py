@@ -15,13 +15,12 @@ import fcntl
 import hashlib
 import os
 import shutil
-import signal
 import sys
 import sysconfig
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Iterable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -32,7 +31,7 @@ from stoker.core.graph import ArtifactKind, Program
 from stoker.core.ids import Ids
 from stoker.engine.contract import Task
 from stoker.osproc.exit import ProcessExit
-from stoker.osproc.parent_death import die_with_parent_command
+from stoker.osproc.supervised import run_supervised
 
 _POLL_SECONDS = 0.1
 _KEPT_OUTPUT = 4000
@@ -43,11 +42,21 @@ class RequirementsNotInstalled(StokerError):
 
 
 class PythonEnvironments:
-    def __init__(self, root: Path, ids: Ids, *, timeout: timedelta, kept: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        ids: Ids,
+        *,
+        timeout: timedelta,
+        kept: int,
+        environment: Mapping[str, str],
+    ) -> None:
+        """`environment`: the variables of the installer, which may run code of packages."""
         self._root = root
         self._ids = ids
         self._timeout = timeout
         self._kept = kept
+        self._environment = environment
 
     async def install_for(self, task: Task, in_use: ExitStack) -> tuple[str, ...]:
         """Directories with the program's requirements and wheels; usually none.
@@ -104,7 +113,7 @@ class PythonEnvironments:
         command = [*_installer(), "--target", str(target), *wanted, *map(str, wheels)]
         # A file, unlike a pipe, never blocks the installer.
         with tempfile.TemporaryFile() as output:
-            code = await self._run(die_with_parent_command(*command), output)
+            code = await self._run(command, output)
             if code != 0:
                 output.seek(0)
                 said = output.read().decode(errors="replace").strip()[-_KEPT_OUTPUT:]
@@ -114,25 +123,18 @@ class PythonEnvironments:
                 )
 
     async def _run(self, command: list[str], output: BinaryIO) -> int:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
         try:
-            async with asyncio.timeout(self._timeout.total_seconds()):
-                return await process.wait()
+            return await run_supervised(
+                *command,
+                environment=self._environment,
+                output=output,
+                seconds=self._timeout.total_seconds(),
+            )
         except TimeoutError:
             raise RequirementsNotInstalled(
                 f"the job's requirements were not installed within {self._timeout}; submit the job "
                 "again, or raise python-environment.timeout"
             ) from None
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
 
     def _remove_oldest(self, newest: Path) -> None:
         places = [p for p in self._root.iterdir() if p.is_dir() and not p.name.endswith(".partial")]

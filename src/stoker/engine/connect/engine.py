@@ -24,6 +24,7 @@ from stoker.engine.connect.supervised import Supervised
 from stoker.engine.connect.task import ConnectTask, TaskResources
 from stoker.engine.connect.zygote_client import ZygoteClient, running_zygote
 from stoker.engine.contract import EngineState, Listener, Task
+from stoker.engine.inherited_variables import for_jobs
 from stoker.engine.java import Java, bundled_java_home, find_java
 from stoker.engine.limits import machine_memory
 from stoker.engine.options import EngineOptions
@@ -56,9 +57,8 @@ class ConnectEngine:
         self._server: Supervised[SparkServer] = Supervised(
             "the Spark server", self._start_server, **delays
         )
-        log_bytes = int(options.runner_log_size)
         self._zygote: Supervised[ZygoteClient] = Supervised(
-            "the zygote", lambda: running_zygote(files.logs / "zygote.log", log_bytes), **delays
+            "the zygote", self._start_zygote, **delays
         )
         self._pool = RunnerPool(options, self._server, self._zygote, ids)
         self._resources = TaskResources(
@@ -102,6 +102,13 @@ class ConnectEngine:
         self._generations += 1
         self._files = replace(self._files, generation=self._generations)
         return running_server(self._options, self._java, self._files, self._ids.nonce())
+
+    def _start_zygote(self) -> AbstractAsyncContextManager[ZygoteClient]:
+        return running_zygote(
+            self._files.logs / "zygote.log",
+            int(self._options.runner_log_size),
+            for_jobs(os.environ, self._options.passed_variables),
+        )
 
     def _start_parts(self) -> None:
         self._parts = [

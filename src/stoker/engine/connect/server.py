@@ -154,7 +154,7 @@ async def _server_process(
         )
     )
     log_start = files.log.stat().st_size if files.log.exists() else 0
-    environment = spark_environment(options.master, java) | {
+    environment = spark_environment(options, java) | {
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
         SERVER: files.mark,
     }

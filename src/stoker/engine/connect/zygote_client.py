@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -178,8 +178,13 @@ class ZygoteClient:
 
 
 @asynccontextmanager
-async def running_zygote(log: Path, log_bytes: int) -> AsyncIterator[ZygoteClient]:
-    """Start a zygote; at the end, the zygote and every process forked from it are gone."""
+async def running_zygote(
+    log: Path, log_bytes: int, environment: Mapping[str, str]
+) -> AsyncIterator[ZygoteClient]:
+    """Start a zygote; at the end, the zygote and every process forked from it are gone.
+
+    Runners inherit `environment`.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     command = die_with_parent_command(
@@ -194,7 +199,7 @@ async def running_zygote(log: Path, log_bytes: int) -> AsyncIterator[ZygoteClien
     with theirs, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command,
-            env={**os.environ, **ZYGOTE_ENVIRONMENT, OWNER: owner_mark()},
+            env={**environment, **ZYGOTE_ENVIRONMENT, OWNER: owner_mark()},
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,

@@ -17,7 +17,6 @@ from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.graph import Program
 from stoker.core.ids import JobId
 from stoker.core.values import Value
-from stoker.osproc.parent_death import die_with_parent
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job
 
@@ -37,20 +36,17 @@ class CompileRequest(Value):
     configuration: dict[str, str] = {}
     job_id: JobId | None = None
     memory_bytes: int = 0
-    parent: int = 0
 
 
 class CompileAnswer(Value):
     error: str | None = None
     files: dict[str, str] = {}
-    """Path of each artifact by its SHA-256."""
+    """Name of each artifact's copy in the directory, by its SHA-256."""
 
 
 def main() -> None:
     directory = Path(sys.argv[1])
     request = msgspec.json.decode((directory / REQUEST).read_bytes(), type=CompileRequest)
-    if request.parent:
-        die_with_parent(request.parent)
     if request.memory_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
     os.chdir(directory)
@@ -85,7 +81,9 @@ def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
     # Some of the files are temporary and end with this process, so all are copied.
     copies = {}
     for number, (sha256, path) in enumerate(loaded.files_by_hash.items()):
-        copies[sha256] = str(shutil.copyfile(path, directory / f"artifact-{number}"))
+        name = f"artifact-{number}"
+        shutil.copyfile(path, directory / name)
+        copies[sha256] = name
     return CompileAnswer(files=copies)
 
 

@@ -1,12 +1,13 @@
 """Compile an uploaded program to a job graph, in a process of its own (`compiler.py`).
 
 That process runs code of the user. So it gets no environment variables that may be secret, its
-memory and time are limited, and it is killed with everything that it has started.
+memory and time are limited, and it is killed with everything that it has started, daemons included.
+Its files are read as those of a stranger.
 """
 
 import asyncio
-import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.values import decode_json
+from stoker.osproc.regular_file import FileTooLarge, NotRegular, open_regular, read_regular
+from stoker.osproc.supervised import run_supervised
 from stoker.pipeline.demands import DemandOverrides, with_demands
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.compiler import ANSWER, GRAPH, REQUEST, CompileAnswer, CompileRequest
@@ -32,6 +35,8 @@ _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "JAV
 """Environment variables that the compiler gets; others may be secrets of the master."""
 _OUTPUT_BYTES = 2000
 """How much of the end of the compiler's output an error message quotes."""
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024
+_ARTIFACT = re.compile(r"artifact-[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +89,10 @@ async def compile_program(
             configuration=arguments.settings(),
             job_id=arguments.job_id or ids.job(),
             memory_bytes=int(options.program_memory),
-            parent=os.getpid(),
         )
         (directory / REQUEST).write_bytes(msgspec.json.encode(request))
         await _run(directory, program, options.program_timeout.total_seconds())
-        found = _result(directory, program)
+        found = await asyncio.to_thread(_result, directory, program, options)
         yield replace(found, graph=with_demands(found.graph, **arguments.demands))
     finally:
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
@@ -97,39 +101,37 @@ async def compile_program(
 async def _run(directory: Path, program: StoredProgram, seconds: float) -> None:
     environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     with (directory / "output").open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "stoker.rest.programs.compiler",
-            str(directory),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment | {"HOME": str(directory), "TMPDIR": str(directory)},
-            start_new_session=True,
-        )
         try:
-            async with asyncio.timeout(seconds):
-                await process.wait()
+            await run_supervised(
+                sys.executable,
+                "-m",
+                "stoker.rest.programs.compiler",
+                str(directory),
+                environment=environment | {"HOME": str(directory), "TMPDIR": str(directory)},
+                output=output,
+                seconds=seconds,
+            )
         except TimeoutError:
             raise InvalidInput(
                 f"{program.name} did not describe its job within {seconds:g} s; do no work at the "
                 "top level of the file, or raise web.program.timeout if it needs longer"
             ) from None
-        finally:
-            # The program may have started processes of its own: kill the whole group.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            await process.wait()
 
 
-def _result(directory: Path, program: StoredProgram) -> CompiledProgram:
+def _result(directory: Path, program: StoredProgram, options: RestOptions) -> CompiledProgram:
+    """Read what the program has left, which may be anything."""
+    most = int(options.max_graph_size)
     try:
-        answer = decode_json((directory / ANSWER).read_bytes(), CompileAnswer)
+        answer = decode_json(read_regular(directory / ANSWER, _MAX_ANSWER_BYTES), CompileAnswer)
         if answer.error is None:
-            graph = decode_json((directory / GRAPH).read_bytes(), JobGraph)
-            files = {sha256: Path(path) for sha256, path in answer.files.items()}
+            graph = decode_json(read_regular(directory / GRAPH, most), JobGraph)
+            files = {sha256: _artifact(directory, name) for sha256, name in answer.files.items()}
             return CompiledProgram(graph=graph, files=files)
+    except FileTooLarge:
+        raise InvalidInput(
+            f"{program.name} describes a job whose graph is larger than {most} bytes; move data "
+            "that it carries into files"
+        ) from None
     except (OSError, msgspec.DecodeError):
         output = _read_tail(directory / "output")
         raise InvalidInput(
@@ -141,9 +143,20 @@ def _result(directory: Path, program: StoredProgram) -> CompiledProgram:
     raise InvalidInput(f"{program.name} cannot be run: {reason}")
 
 
+def _artifact(directory: Path, name: str) -> Path:
+    """A file that the compiler has copied. Opening it must neither block nor follow a link."""
+    path = directory / name
+    if not _ARTIFACT.fullmatch(name):
+        raise NotRegular(path)
+    open_regular(path).close()
+    return path
+
+
 def _read_tail(output: Path) -> str:
     try:
-        text = output.read_bytes()[-_OUTPUT_BYTES:].decode(errors="replace")
+        with open_regular(output) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _OUTPUT_BYTES))
+            text = file.read(_OUTPUT_BYTES).decode(errors="replace")
     except OSError:
         return ""
     return text.replace(f"{output.parent}/", "").strip()
