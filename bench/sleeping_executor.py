@@ -15,6 +15,7 @@ from stoker.core.ids import Ids, ResourceId
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.rpc.grpc_transport import open_grpc
+from stoker.security.cluster_secret import FILE_NAME, read_or_make_secret
 from stoker.storage.open import open_storage
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
@@ -32,7 +33,8 @@ async def run(directory: Path, slots: int) -> None:
     storage = open_storage(str(directory / "storage"))
     work = directory / NAME
     async with AsyncExitStack() as stack:
-        rpc = await open_grpc("127.0.0.1", ids=ids)
+        secret = read_or_make_secret(directory / "storage" / FILE_NAME)
+        rpc = await open_grpc("127.0.0.1", ids=ids, secret=secret)
         stack.push_async_callback(rpc.close)
         coordinator = await EmbeddedCoordinator.open(
             directory / "storage" / "coordinator", session=ids.session(), auto_renewing=True

@@ -33,6 +33,7 @@ def authority(name: str = "ours") -> Authority:
     issued = ca.issue_cert(*HOSTS)
     ca.cert_pem.write_to_path(str(root / "authority.pem"))
     issued.private_key_pem.write_to_path(str(root / "key.pem"))
+    (root / "key.pem").chmod(0o600)
     for number, part in enumerate(issued.cert_chain_pems):
         part.write_to_path(str(root / "certificate.pem"), append=number > 0)
     return Authority(

@@ -13,8 +13,10 @@ from stoker.rpc.grpc_transport import credentials_from, open_grpc
 from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.service import Endpoint, RpcService, call_deadline
+from stoker.security.cluster_secret import ClusterSecret
 
-KINDS = ("memory", "grpc", "grpc-over-tls")
+KINDS = ("memory", "grpc", "grpc-over-tls", "grpc-with-secret")
+SECRET = ClusterSecret(b"k" * 32)
 
 OpenService = Callable[..., Awaitable[RpcService]]
 
@@ -139,7 +141,10 @@ async def services(kind: str) -> AsyncIterator[OpenService]:
         else:
             material = authority().material if kind == "grpc-over-tls" else None
             credentials = credentials_from(material)
-            service = await open_grpc("127.0.0.1", "0", options, credentials=credentials, **more)
+            secret = SECRET if kind == "grpc-with-secret" else None
+            service = await open_grpc(
+                "127.0.0.1", "0", options, credentials=credentials, secret=secret, **more
+            )
         opened.append(service)
         return service
 

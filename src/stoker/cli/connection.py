@@ -11,6 +11,7 @@ from stoker.cli.options.invocation import Invocation
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.processes import discovery
+from stoker.processes.local.token import token_for
 
 if TYPE_CHECKING:
     from stoker.config.configuration import Configuration
@@ -26,12 +27,19 @@ def connect(invocation: Invocation) -> BlockingClient:
     options, patience_was_set = _client_options(invocation)
     if not patience_was_set:
         options = replace(options, retries=2, retry_delay=timedelta(milliseconds=500))
-    return BlockingClient(masters, options)
+    return BlockingClient(masters, _with_local_token(options, masters))
 
 
-def connect_patiently(masters: str, invocation: Invocation) -> BlockingClient:
-    """For following a job: the leading master may change while the job runs."""
+def connect_patiently(
+    masters: str, invocation: Invocation, token: str | None = None
+) -> BlockingClient:
+    """For following a job: the leading master may change while the job runs.
+
+    `token` is that of a cluster that this command has started.
+    """
     options, _ = _client_options(invocation)
+    options = replace(options, token=token or options.token)
+    options = _with_local_token(options, masters)
     return BlockingClient(masters, options, on_retry=_notice())
 
 
@@ -63,3 +71,8 @@ def _notice() -> Callable[[str], None]:
             told = reason
 
     return tell
+
+
+def _with_local_token(options: ClientOptions, masters: str) -> ClientOptions:
+    """A local cluster is shown its own token, and no other cluster is."""
+    return replace(options, token=token_for(masters) or options.token)

@@ -19,6 +19,7 @@ from stoker.cli.output import echo_json_line
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
+from stoker.osproc.private_files import private_umask
 from stoker.processes.announcement import Announce, Announcement, ignore_announcement
 from stoker.processes.log_format import log_to_error_stream
 from stoker.security.redaction import without_credentials
@@ -30,9 +31,14 @@ Serve = Callable[[Configuration, Announce], Coroutine[Any, Any, int]]
 def serve_until_signal(serve: Serve, configuration: Configuration, *, json: bool = False) -> int:
     """Run until asked to end. Exit code 1: it could not start; 2: an error ended it later.
 
-    With `json` it prints a line when it is ready and one when it has ended.
+    With `json` it prints a line when it is ready and one when it has ended. New files are for the
+    user of the process alone; only user code gets the umask of before.
     """
-    code, failure = _serve(serve, configuration, _announce if json else ignore_announcement)
+    with private_umask() as umask:
+        configuration = configuration.with_default(
+            "runner.umask", f"{umask:03o}", origin="umask of the process"
+        )
+        code, failure = _serve(serve, configuration, _announce if json else ignore_announcement)
     if json:
         echo_json_line({"event": "ended", "exit_code": code, "failure": failure})
     return code

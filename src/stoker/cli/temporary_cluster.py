@@ -17,13 +17,14 @@ from stoker.core.graph import EngineKind
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import home_directory
 from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
+from stoker.security.options import RestSecurityOptions
 
 
 @contextmanager
 def temporary_cluster(
     invocation: Invocation, engine: EngineKind = EngineKind.CONNECT
-) -> Iterator[str]:
-    """Start a cluster and yield its URL. It ends with this process, even if that is killed."""
+) -> Iterator[LocalCluster]:
+    """Start a cluster and yield it. It ends with this process, even if that is killed."""
     configuration = invocation.configuration(
         "rest.bind-port=0",
         f"taskmanager.spark.working-directory={Path.cwd()}",
@@ -45,9 +46,12 @@ def temporary_cluster(
     try:
         with exit_on_sigterm(), local as cluster:
             with show_steps("Starting the cluster") as tell:
-                cluster.start(configuration=configuration.as_file_text())
+                cluster.start(
+                    configuration=configuration.as_file_text(),
+                    with_token=configuration.of(RestSecurityOptions).tokens is None,
+                )
                 cluster.wait_until_ready(tell)
-            yield cluster.masters
+            yield cluster
     finally:
         if os.environ.get(DEBUG):
             say(f"The logs of the cluster are kept in {directory / 'log'}")

@@ -49,6 +49,14 @@ class Configuration:
         origins = dict.fromkeys(values, STARTED_ORIGIN)
         return replace(self, values={**self.values, **values}, origins={**self.origins, **origins})
 
+    def with_default(self, key: str, value: Any, *, origin: str) -> "Configuration":
+        """The same configuration, with this value for an option that is set nowhere."""
+        if key in self.values:
+            return self
+        return replace(
+            self, values={**self.values, key: value}, origins={**self.origins, key: origin}
+        )
+
     def origin(self, key: str) -> str:
         """The place where this option or Spark setting was set, or `default`."""
         if key not in self.tree.by_key and key not in self.spark:

@@ -49,7 +49,7 @@ class FencingToken(Value, order=False):
 
     A caller sends the token of the leader that it means to reach, or its own as proof that it
     leads. A fenced endpoint accepts only its own token. A task executor remembers the last token of
-    each job's master: it refuses a lower epoch and adopts a higher one.
+    each job's master: it refuses a lower epoch, and adopts a higher one that the coordinator names.
     """
 
     epoch: int

@@ -1,10 +1,14 @@
 """Options of the Spark engine of a task executor."""
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
+
+_UMASK = re.compile("0?[0-7]{3}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,3 +120,15 @@ class EngineOptions:
         "Replace a Spark server in the same way when it holds this much memory after a task",
         None,
     )
+    runner_umask: str | None = option(
+        "runner.umask",
+        "Umask of user code and of Spark, such as 022: who may read the files that sinks write. "
+        "Without it, the one with which the task executor was started",
+        None,
+    )
+
+    def __post_init__(self) -> None:
+        if self.runner_umask is not None and _UMASK.fullmatch(self.runner_umask) is None:
+            raise InvalidOption(
+                f"runner.umask is {self.runner_umask!r}; write three octal digits, such as 022"
+            )

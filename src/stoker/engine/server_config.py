@@ -16,6 +16,7 @@ from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.engine.inherited_variables import for_jobs
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
+from stoker.engine.spark_page import page_settings
 from stoker.osproc.orphans import OWNER, owner_mark
 
 STARTED_MARK = "Spark Connect server started at: "
@@ -112,10 +113,12 @@ def spark_properties(
     *,
     java: int | None = None,
     first_jars: Sequence[Path] = (),
+    page_key: str = "",
 ) -> dict[str, str]:
     """All settings of the server; the user's own win.
 
     `java`: the version of Java, if known. `first_jars`: jars to put first on the class path.
+    `page_key`: the key of Spark's monitoring page, which is open to all without it.
     """
     own = files.own
     java_options = [
@@ -151,6 +154,11 @@ def spark_properties(
         # For each query Spark reads some of its own classes as files. It searches jars in order.
         # Among almost three hundred, its own would come near the end.
         properties["spark.driver.extraClassPath"] = os.pathsep.join(map(str, first_jars))
+    if page_key:
+        properties |= page_settings(page_key)
+    if is_local(options.master):
+        # Spark makes the secret itself, so only this process can use its ports.
+        properties["spark.authenticate"] = "true"
     if not options.master.startswith("local"):
         properties |= _reaper(options.cancellation_timeout.total_seconds())
     if is_on_this_machine(options.master):
@@ -201,10 +209,14 @@ def spark_environment(options: EngineOptions, java: Java) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         OWNER: owner_mark(),
     }
-    if is_on_this_machine(options.master):
-        # Without this, the web page listens on every interface.
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Without this, the web page listens on every interface. Stoker asks it on loopback only.
+    environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     return environment
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark is one process, its own only executor."""
+    return master == "local" or master.startswith("local[")
 
 
 def is_on_this_machine(master: str) -> bool:

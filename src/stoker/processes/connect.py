@@ -7,6 +7,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.cluster import AsyncCluster, Cluster
 from stoker.client.options import ClientOptions
 from stoker.processes.discovery import configuration_if_set, find_masters, nothing_found
+from stoker.processes.local.token import token_for
 
 
 def connect(
@@ -31,7 +32,8 @@ def connect(
       this program, else the option `client.master` of the configuration, else the local cluster
       that `stoker cluster up` started.
     - `token`: proves to a cluster with tokens who is calling. None means `options.token`, else the
-      option `client.token`, which `$STOKER_CLIENT_TOKEN` can set.
+      token of the local cluster if these are its masters, else the option `client.token`, which
+      `$STOKER_CLIENT_TOKEN` can set.
     - `authorities`: PEM file with the certificates of the authorities that sign for `https://`
       masters. None means `options.authorities`, else those that the system trusts.
     - `options`: everything that can be set about a client, such as its timeouts. None means what
@@ -78,5 +80,6 @@ def _choose(
     if found is None:
         raise nothing_found('stoker.connect("http://HOST:PORT")')
     trusted = chosen.authorities if authorities is None else Path(authorities)
-    known = token or chosen.token or configured.token
+    own = token or (None if options is None else options.token)
+    known = own or token_for(found) or configured.token
     return found, replace(chosen, token=known, authorities=trusted)

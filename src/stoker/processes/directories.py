@@ -1,14 +1,26 @@
-"""The directories of a process, and which of them outlive it."""
+"""The directories of a cluster and of its processes: where they are, who may use them, what stays.
 
+Whoever may write in them commands the cluster, and whoever may read there learns the secrets of its
+jobs. So they are for one user alone: see `_claim`.
+"""
+
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from stoker.config.processes import DEFAULT_HOME, ClusterOptions, ProcessOptions
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import ResourceId
+from stoker.osproc.private_files import Exposure, claim_directory
+from stoker.security.cluster_secret import FILE_NAME as SECRET_FILE
+from stoker.security.options import InternalSecurityOptions
+from stoker.storage.open import local_directory
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +68,45 @@ def _make_directories(resource_id: ResourceId, options: ProcessOptions) -> Direc
     base = (options.working_dir or DEFAULT_HOME / "work").expanduser().absolute()
     work = base / resource_id
     logs = (options.log_dir or work / "log").expanduser().absolute()
-    for directory in (work, logs):
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StartupFailed(
-                f"the directory {directory} cannot be used: {error.strerror}; make it writable or "
-                "set process.working-dir to another one",
-                path=str(directory),
-            ) from error
+    _claim(work, "process.working-dir", is_ours=True)
+    _claim(logs, "process.log-dir", is_ours=options.log_dir is None)
     return Directories(work=work, logs=logs)
+
+
+def claim_cluster_directories(options: ClusterOptions) -> None:
+    """Make the directories of storage and embedded coordinator private, if they are here."""
+    storage = local_directory(storage_url(options))
+    if storage is not None:
+        _claim(storage, "high-availability.storageDir", is_ours=options.storage is None)
+    if options.high_availability is not None:
+        parts = urlsplit(options.high_availability)
+        if parts.scheme == "embedded" and not parts.netloc and len(parts.path) > 1:
+            _claim(Path(unquote(parts.path)), "high-availability", is_ours=False)
+
+
+def _claim(directory: Path, option: str, *, is_ours: bool) -> None:
+    """Make the directory private; refuse one in which other users may write."""
+    try:
+        exposure = claim_directory(directory, is_ours=is_ours)
+    except OSError as error:
+        raise StartupFailed(
+            f"the directory {directory} cannot be used: {error.strerror}; make it writable or "
+            f"set {option} to another one",
+            path=str(directory),
+        ) from error
+    if exposure is Exposure.WRITE:
+        raise StartupFailed(
+            f"every user of this machine may write in {directory}, and so command the cluster; "
+            f"take that away (chmod o= {directory}) or set {option} to another directory",
+            path=str(directory),
+        )
+    if exposure is Exposure.READ:
+        log.warning(
+            "every user of this machine may look into %s, where jobs, results and logs are; take "
+            "that away: chmod o= %s",
+            directory,
+            directory,
+        )
 
 
 def storage_url(options: ClusterOptions) -> str:
@@ -87,3 +128,11 @@ def coordinator_url(options: ClusterOptions) -> str:
             "coordinator; set high-availability to zookeeper://HOST:PORT,…/ROOT or embedded:///DIRECTORY"
         )
     return f"embedded://{Path(storage) / 'coordinator'}"
+
+
+def secret_file(options: ClusterOptions, security: InternalSecurityOptions) -> Path:
+    """The file with the secret of the cluster, beside its records if these are on this machine."""
+    if security.secret is not None:
+        return security.secret.expanduser()
+    directory = local_directory(storage_url(options)) or DEFAULT_HOME.expanduser()
+    return directory / SECRET_FILE

@@ -54,6 +54,7 @@ from stoker.processes.master_parts import (
     take_part_in_elections,
 )
 from stoker.processes.opening import (
+    may_forward_to,
     open_first_session,
     open_process_resources,
     open_session,
@@ -80,6 +81,7 @@ from stoker.rest.services import DispatcherFinder, RestServices
 from stoker.rpc.options import RpcOptions
 from stoker.savepoints.options import SavepointOptions
 from stoker.savepoints.places import Places, foreign_places
+from stoker.security.binding import check_token_transport
 from stoker.security.material import rest_material
 from stoker.security.options import RestSecurityOptions
 
@@ -200,9 +202,6 @@ async def _rest(
         leader = dispatcher.leader
         return leader is not None and leader.address.startswith(f"{services.rpc.address}/")
 
-    def leader_url() -> str | None:
-        return rest_leader.leader.address if rest_leader.leader else None
-
     def forwarding_proof() -> str | None:
         # Only processes of the cluster can read the leader's token at the coordinator. It is the
         # fence of the leader's writes, so what crosses the network is a digest of it.
@@ -214,6 +213,18 @@ async def _rest(
     options = configuration.of(RestOptions)
     security = configuration.of(RestSecurityOptions)
     tokens = token_file(security)
+    if tokens is not None:
+        check_token_transport(
+            options.bind_address,
+            "rest.bind-address",
+            is_protected=security.tls or security.allow_plain_tokens,
+        )
+    may_forward = partial(may_forward_to, security)
+
+    def leader_url() -> str | None:
+        leader = rest_leader.leader
+        return leader.address if leader and may_forward(leader.address) else None
+
     # The call limit must be longer than that of a long poll, which ends at its own limit.
     patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
     programs = ProgramStore(services.storage, services.ids)

@@ -5,11 +5,14 @@ next, because everything after them may write there. The coordinator comes last:
 open, other processes may notice this one.
 """
 
+import functools
+import logging
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ClusterOptions, ProcessOptions
@@ -18,16 +21,29 @@ from stoker.core.ids import Ids, ResourceId
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.coordinator import Coordinator
 from stoker.ha.open import open_coordinator
+from stoker.ha.zookeeper.access import check_ensemble_access
+from stoker.ha.zookeeper.location import read_location
 from stoker.ha.zookeeper.options import ZooKeeperOptions
-from stoker.processes.directories import Directories, coordinator_url, directories_for, storage_url
+from stoker.processes.directories import (
+    Directories,
+    claim_cluster_directories,
+    coordinator_url,
+    directories_for,
+    secret_file,
+    storage_url,
+)
 from stoker.rpc.grpc_transport import GrpcCredentials, GrpcRpcService, credentials_from, open_grpc
 from stoker.rpc.options import RpcOptions
-from stoker.security.binding import advertised_host, check_binding
+from stoker.security.binding import advertised_host, check_binding, is_loopback
+from stoker.security.cluster_secret import ClusterSecret, read_or_make_secret
 from stoker.security.material import client_context, internal_material
 from stoker.security.options import InternalSecurityOptions, RestSecurityOptions
+from stoker.security.private_files import check_private_file
 from stoker.security.tokens import TokenFile
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_storage
+
+log = logging.getLogger(__name__)
 
 
 async def open_session(
@@ -69,11 +85,21 @@ def rpc_credentials(configuration: Configuration, host: str, key: str) -> GrpcCr
     return credentials_from(material)
 
 
+def _cluster_secret(configuration: Configuration) -> ClusterSecret:
+    """Processes on one machine know each other by it, if not by mutual TLS."""
+    options = configuration.of(ClusterOptions)
+    path = secret_file(options, configuration.of(InternalSecurityOptions))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return read_or_make_secret(path)
+
+
 def token_file(options: RestSecurityOptions) -> TokenFile | None:
     """The tokens, read once here so that a damaged file is reported at the start."""
     if options.tokens is None:
         return None
-    file = TokenFile(options.tokens.expanduser())
+    path = options.tokens.expanduser()
+    check_private_file(path, "security.rest.tokens")
+    file = TokenFile(path)
     _ = file.tokens
     return file
 
@@ -83,6 +109,35 @@ def trust_among_masters(options: RestSecurityOptions) -> ssl.SSLContext | None:
     if not options.tls:
         return None
     return client_context(options.authorities, options.certificate, options.key)
+
+
+@functools.lru_cache(maxsize=8)
+def may_forward_to(options: RestSecurityOptions, url: str) -> bool:
+    """Whether a standby may send requests, with the tokens of their clients, to this leader.
+
+    The URL comes from the coordinator. Without TLS nobody proves to be the leader, so then it must
+    be on this machine.
+    """
+    host = urlsplit(url).hostname or ""
+    if options.tls or options.allow_plain_tokens or is_loopback(host):
+        return True
+    log.warning(
+        "requests are not forwarded to the leader at %s: it is on another machine, and "
+        "security.ssl.rest.enabled is not set",
+        url,
+    )
+    return False
+
+
+def check_coordinator_access(configuration: Configuration) -> None:
+    """Refuse a ZooKeeper through which strangers could command the cluster."""
+    url = coordinator_url(configuration.of(ClusterOptions))
+    if urlsplit(url).scheme != "zookeeper":
+        return
+    if configuration.of(InternalSecurityOptions).tls:
+        # Whoever writes to ZooKeeper still has no certificate of the cluster.
+        return
+    check_ensemble_access(read_location(url), configuration.of(ZooKeeperOptions))
 
 
 class ListeningOptions(Protocol):
@@ -131,6 +186,8 @@ async def open_process_resources(
     resource_id = ResourceId(options.resource_id or ids.resource(kind))
     credentials = rpc_credentials(configuration, options.bind_host, bind_host_key)
     host = advertised_host(options.bind_host, bind_host_key, options.host, host_key)
+    check_coordinator_access(configuration)
+    claim_cluster_directories(configuration.of(ClusterOptions))
     directories = stack.enter_context(
         directories_for(
             resource_id,
@@ -145,6 +202,7 @@ async def open_process_resources(
         configuration.of(RpcOptions),
         ids=ids,
         credentials=credentials,
+        secret=None if credentials else _cluster_secret(configuration),
         advertised_host=host,
     )
     stack.push_async_callback(rpc.close)

@@ -24,6 +24,7 @@ from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.options import EngineOptions
 from stoker.engine.router import EngineRouter
+from stoker.engine.spark_access import check_spark_access
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.ha.stores.storage_records import OutcomeStore
@@ -180,4 +181,6 @@ async def _open_engines(
 
 def _engine_options(configuration: Configuration) -> EngineOptions:
     options = configuration.of(EngineOptions)
-    return replace(options, spark_properties={**configuration.spark, **options.spark_properties})
+    merged = replace(options, spark_properties={**configuration.spark, **options.spark_properties})
+    check_spark_access(merged)
+    return merged

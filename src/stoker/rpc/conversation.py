@@ -14,6 +14,9 @@ from typing import Any
 import grpc
 import msgspec
 
+from stoker.core.errors import StokerError
+from stoker.rpc.admission import Greet, greet_nobody
+
 Numbered = tuple[int, bytes]
 
 LARGEST_FRAME = 64 * 1024
@@ -79,10 +82,14 @@ class Outbox:
 class Conversation:
     """The calling side, which owns its stream."""
 
-    def __init__(self, stream: Any, failure_of: Callable[[Any], Exception]) -> None:
+    def __init__(
+        self, stream: Any, failure_of: Callable[[Any], Exception], greet: Greet = greet_nobody
+    ) -> None:
         self._stream = stream
         self._failure_of = failure_of
-        """Makes the error for callers from gRPC's error; None if the peer closed the stream."""
+        """Makes the error for callers from that of the stream; None if the peer closed it."""
+        self._greet = greet
+        self._admitted = asyncio.Event()
         self._callers: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.count()
         self._outbox = Outbox(stream.write)
@@ -112,18 +119,21 @@ class Conversation:
             self._callers.pop(number, None)
 
     async def _send(self) -> None:
+        await self._admitted.wait()
         # The listening task learns how the stream has ended.
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             await self._outbox.send_all()
 
     async def _listen(self) -> None:
         try:
+            await self._greet()
+            self._admitted.set()
             while (bundle := await self._stream.read()) is not grpc.aio.EOF:
                 for number, reply in _bundles.decode(bundle):
                     answer = self._callers.get(number)
                     if answer is not None and not answer.done():
                         answer.set_result(reply)
-        except grpc.aio.AioRpcError as error:
+        except (grpc.aio.AioRpcError, StokerError) as error:
             self._error = error
         except msgspec.MsgspecError:
             # The peer does not speak this protocol.

@@ -1,8 +1,9 @@
 """The calling side of gRPC: one connection for each peer, dropped when the peer is absent."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,10 +14,14 @@ from stoker.core.errors import (
     InvalidInput,
     RecipientUnreachable,
     RemoteError,
+    StokerError,
     TooLarge,
 )
+from stoker.rpc.admission import Greet, Greeting, greet_nobody
 from stoker.rpc.conversation import LARGEST_FRAME, Conversation, message_limit
 from stoker.rpc.wire import PresenceRequest, encode_presence_request
+from stoker.security.binding import is_loopback
+from stoker.security.cluster_secret import ClusterSecret
 
 _CONNECT_SECONDS = 5.0
 _PROBE_PAUSE_SECONDS = 0.5
@@ -34,14 +39,13 @@ class _Presence:
 
 
 class _Peer:
-    def __init__(self, service: str, channel: Any) -> None:
+    def __init__(self, service: str, channel: Any, secret: ClusterSecret | None) -> None:
         self._service = service
         self._channel = channel
+        self._secret = secret
         self.users = 0
         self._is_suspect = False
         self._is_closed = False
-        self.call = channel.unary_unary("/stoker.Rpc/Call")
-        self.hold = channel.unary_stream("/stoker.Rpc/Hold")
         self._conversation: Conversation | None = None
 
     @property
@@ -56,9 +60,42 @@ class _Peer:
     @property
     def conversation(self) -> Conversation:
         if self._conversation is None:
-            stream = self._channel.stream_stream("/stoker.Rpc/Converse")()
-            self._conversation = Conversation(stream, self._failure_of)
+            stream, greet = self._open("Converse")
+            self._conversation = Conversation(stream, self._failure_of, greet)
         return self._conversation
+
+    async def call(self, frame: bytes, seconds: float) -> bytes:
+        """The answer to a frame that is too large for the conversation."""
+        async with aclosing(self.answers("Call", frame, seconds)) as answers:
+            async for answer in answers:
+                return answer
+        raise RecipientUnreachable(
+            f"{self._service} has closed the connection", recipient=self._service
+        )
+
+    async def answers(
+        self, method: str, request: bytes, seconds: float | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """All messages with which the peer answers one request."""
+        stream, greet = self._open(method, timeout=seconds)
+        try:
+            await greet()
+            # If the stream has just ended, the next read raises the reason.
+            with suppress(asyncio.InvalidStateError):
+                await stream.write(request)
+                await stream.done_writing()
+            while (answer := await stream.read()) is not grpc.aio.EOF:
+                yield answer
+        finally:
+            stream.cancel()
+
+    def _open(self, method: str, timeout: float | None = None) -> tuple[Any, Greet]:
+        call = self._channel.stream_stream(f"/stoker.Rpc/{method}")
+        if self._secret is None:
+            return call(timeout=timeout), greet_nobody
+        greeting = Greeting(self._secret, self._service)
+        stream = call(timeout=timeout, metadata=greeting.metadata)
+        return stream, partial(greeting.exchange, stream)
 
     def _failure_of(self, error: Any) -> Exception:
         if self._is_closed:
@@ -67,6 +104,8 @@ class _Peer:
             return RecipientUnreachable(
                 f"{self._service} has closed the connection", recipient=self._service
             )
+        if isinstance(error, StokerError):
+            return error
         return _translate(error, self._service, is_late=False)
 
     async def close(self) -> None:
@@ -84,9 +123,12 @@ def _authority(service: str) -> str:
 
 
 class GrpcPeers:
-    def __init__(self, frame_limit: int, credentials: Any | None) -> None:
+    def __init__(
+        self, frame_limit: int, credentials: Any | None, secret: ClusterSecret | None = None
+    ) -> None:
         self._frame_limit = frame_limit
         self._credentials = credentials
+        self._secret = secret
         self._peers: dict[str, _Peer] = {}
         self._open: set[_Peer] = set()
         """All open connections, also those that accept no new users."""
@@ -111,11 +153,14 @@ class GrpcPeers:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         try:
-            answer: bytes = await peer.call(frame, timeout=seconds)
+            answer = await peer.call(frame, seconds)
         except grpc.aio.AioRpcError as error:
             if error.code() in _BROKEN:
                 peer.suspect()
             raise _translate(error, service, is_late=loop.time() >= deadline) from error
+        except RecipientUnreachable:
+            peer.suspect()
+            raise
         return answer
 
     async def wait_until_gone(self, service: str, endpoint: str) -> None:
@@ -156,8 +201,13 @@ class GrpcPeers:
                     PresenceRequest(endpoint=endpoint, known_life=known_life)
                 )
                 try:
-                    async for life in peer.hold(request):
-                        known_life = life.decode()
+                    async with aclosing(peer.answers("Hold", request)) as lives:
+                        async for life in lives:
+                            known_life = life.decode()
+                    return
+                except RecipientUnreachable:
+                    # Somebody else listens where the process was.
+                    peer.suspect()
                     return
                 except grpc.aio.AioRpcError:
                     peer.suspect()
@@ -166,7 +216,7 @@ class GrpcPeers:
                         raise _connection_closed(service) from None
                     raise
             # A broken connection proves nothing yet; a refused one proves that the process is gone.
-            if await _is_refused(_authority(service)):
+            if await _is_refused(self._target(service)):
                 return
             await asyncio.sleep(_PROBE_PAUSE_SECONDS)
 
@@ -177,7 +227,9 @@ class GrpcPeers:
         if self._closed:
             raise _connection_closed(service)
         if peer is None:
-            peer = self._peers[service] = _Peer(service, self._dial(_authority(service)))
+            peer = self._peers[service] = _Peer(
+                service, self._dial(self._target(service)), self._secret
+            )
             self._open.add(peer)
         peer.users += 1
         try:
@@ -195,7 +247,22 @@ class GrpcPeers:
             self._open.remove(peer)
             await peer.close()
 
-    def _dial(self, authority: str) -> Any:
+    def _target(self, service: str) -> str:
+        """Host and port to connect to; RecipientUnreachable where anybody might answer."""
+        authority = _authority(service)
+        if self._credentials is not None:
+            return authority
+        parts = urlsplit(f"//{authority}")
+        if not is_loopback(parts.hostname or ""):
+            raise RecipientUnreachable(
+                f"{service} is not on this machine, and without security.ssl.internal.enabled "
+                "processes of the cluster call each other on loopback only",
+                recipient=service,
+            )
+        # The name also means ::1, where another user may listen on the same port.
+        return f"127.0.0.1:{parts.port}" if parts.hostname == "localhost" else authority
+
+    def _dial(self, target: str) -> Any:
         options = [
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
@@ -208,8 +275,8 @@ class GrpcPeers:
             ("grpc.max_send_message_length", -1),
         ]
         if self._credentials is None:
-            return grpc.aio.insecure_channel(authority, options=options)
-        return grpc.aio.secure_channel(authority, self._credentials, options=options)
+            return grpc.aio.insecure_channel(target, options=options)
+        return grpc.aio.secure_channel(target, self._credentials, options=options)
 
     async def close(self) -> None:
         self._closed = True
@@ -239,6 +306,8 @@ def _translate(error: Any, service: str, *, is_late: bool) -> Exception:
         return TimeoutError(details)
     if code in _BROKEN:
         return RecipientUnreachable(f"cannot reach {service}: {details}", recipient=service)
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return HandshakeFailed(f"{service} refuses this process: {details}")
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return HandshakeFailed(
             f"{service} speaks another protocol; use the same release of Stoker on both sides"

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ import grpc
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
 from stoker.core.ports import parse_ports
+from stoker.rpc.admission import admit
 from stoker.rpc.conversation import ConversationServer, give_up, message_limit
 from stoker.rpc.grpc_peers import GrpcPeers
 from stoker.rpc.host import EndpointHost, Respond, settle
@@ -21,7 +22,11 @@ from stoker.rpc.options import RpcOptions
 from stoker.rpc.proxy import Caller
 from stoker.rpc.service import PROTOCOL_VERSION, Endpoint
 from stoker.rpc.wire import decode_presence_request, split_address
+from stoker.security.cluster_secret import ClusterSecret
 from stoker.security.material import TlsMaterial
+
+Serve = Callable[[Any], Awaitable[None]]
+"""Serves one stream; the argument is its context in gRPC."""
 
 _STOP_GRACE_SECONDS = 1.0
 """Time for answers that are on their way when the service closes."""
@@ -113,9 +118,10 @@ class GrpcRpcService(Caller):
 class _RpcHandlers:
     """The three gRPC methods of the server."""
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, ids: Ids, secret: ClusterSecret | None) -> None:
         self.host: EndpointHost | None = None
         self.conversations = ConversationServer(self._receive)
+        self._secret = secret
         # Distinguishes this process from a later one that listens on the same port.
         self._process = ids.nonce()
 
@@ -123,18 +129,24 @@ class _RpcHandlers:
         assert self.host is not None
         self.host.receive(frame, respond)
 
-    async def converse(self, _requests: Any, context: Any) -> None:
+    async def converse(self, context: Any) -> None:
         await self.conversations.converse(context)
 
-    async def call(self, frame: bytes, _context: Any) -> bytes:
+    async def call(self, context: Any) -> None:
         """Answer a frame that is too large for the stream that the others share."""
+        frame = await context.read()
+        if frame is grpc.aio.EOF:
+            return
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._receive(frame, partial(settle, answer))
-        return await answer
+        await context.write(await answer)
 
-    async def hold(self, frame: bytes, _context: Any) -> AsyncIterator[bytes]:
+    async def hold(self, context: Any) -> None:
         """Send the identity of the running endpoint; the stream ends when the endpoint stops."""
         assert self.host is not None
+        frame = await context.read()
+        if frame is grpc.aio.EOF:
+            return
         request = decode_presence_request(frame)
         hosted = self.host.find(request.endpoint)
         if hosted is None:
@@ -142,18 +154,28 @@ class _RpcHandlers:
         life = f"{self._process}-{hosted.number}"
         if request.known_life not in ("", life):
             return
-        yield life.encode()
+        await context.write(life.encode())
         await hosted.gone.wait()
 
     def handler(self) -> Any:
+        methods = {"Converse": self.converse, "Call": self.call, "Hold": self.hold}
         return grpc.method_handlers_generic_handler(
             "stoker.Rpc",
             {
-                "Converse": grpc.stream_stream_rpc_method_handler(self.converse),
-                "Call": grpc.unary_unary_rpc_method_handler(self.call),
-                "Hold": grpc.unary_stream_rpc_method_handler(self.hold),
+                name: grpc.stream_stream_rpc_method_handler(self._for_members(serve))
+                for name, serve in methods.items()
             },
         )
+
+    def _for_members(self, serve: Serve) -> Any:
+        """Serve callers that know the secret of the cluster; there is no method for others."""
+
+        async def admit_and_serve(_requests: Any, context: Any) -> None:
+            assert self.host is not None
+            await admit(self._secret, self.host.address, context)
+            await serve(context)
+
+        return admit_and_serve
 
 
 def _make_server(frame_limit: int) -> Any:
@@ -192,6 +214,7 @@ async def open_grpc(
     options: RpcOptions | None = None,
     *,
     credentials: GrpcCredentials | None = None,
+    secret: ClusterSecret | None = None,
     advertised_host: str | None = None,
     ids: Ids | None = None,
     protocol_version: int = PROTOCOL_VERSION,
@@ -200,17 +223,22 @@ async def open_grpc(
 
     Peers reach the service under `advertised_host`, which differs from `host` behind address
     translation or when it listens on all interfaces.
+
+    Without `credentials`, callers and called services prove to each other that they know the
+    `secret`. A service that has neither serves everybody: it is for tests.
     """
     chosen = options or RpcOptions()
     frame_limit = int(chosen.frame_size)
     server = _make_server(frame_limit)
-    answers = _RpcHandlers(ids or Ids())
+    answers = _RpcHandlers(ids or Ids(), secret)
     server.add_generic_rpc_handlers((answers.handler(),))
-    port = _bind(server, host, ports, credentials)
+    # The name also means ::1, and without TLS peers call 127.0.0.1 only.
+    place = "127.0.0.1" if host == "localhost" and credentials is None else host
+    port = _bind(server, place, ports, credentials)
     address = f"grpc://{advertised_host or host}:{port}"
     answers.host = EndpointHost(address, frame_limit=frame_limit, version=protocol_version)
     await server.start()
-    peers = GrpcPeers(frame_limit, credentials.channel if credentials else None)
+    peers = GrpcPeers(frame_limit, credentials.channel if credentials else None, secret)
     return GrpcRpcService(
         server, answers.host, answers.conversations, peers, chosen, protocol_version
     )

@@ -47,3 +47,13 @@ def check_binding(address: str, key: str, *, authenticated: bool) -> None:
             f"{key} {address} can be reached from other machines, but calls are not authenticated: "
             "use 127.0.0.1, or turn authentication on"
         )
+
+
+def check_token_transport(address: str, key: str, *, is_protected: bool) -> None:
+    """Raises InvalidOption when tokens would cross a network in clear text."""
+    if not is_protected and not is_loopback(address):
+        raise InvalidOption(
+            f"{key} {address} can be reached from other machines, and tokens would cross the "
+            "network in clear text: set security.ssl.rest.enabled, or "
+            "security.rest.allow-plain-tokens if a proxy in front of it does TLS"
+        )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from stoker.core.errors import InvalidOption
 from stoker.security.options import InternalSecurityOptions, RestSecurityOptions
+from stoker.security.private_files import check_private_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,7 @@ def _checked(
     for path in (certificate, key, authorities):
         if path is not None and not path.is_file():
             raise InvalidOption(f"{prefix}: there is no file {path}")
+    check_private_file(key, f"{prefix}.key")
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)

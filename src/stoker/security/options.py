@@ -16,6 +16,12 @@ class RestSecurityOptions:
         "need the same. Unset: whoever reaches the port may call.",
         None,
     )
+    allow_plain_tokens: bool = option(
+        "security.rest.allow-plain-tokens",
+        "Whether tokens may be used without TLS beyond this machine, because a proxy in front of "
+        "the masters does TLS. Standbys then also forward to a leader elsewhere without TLS.",
+        False,
+    )
     tls: bool = option("security.ssl.rest.enabled", "Serve REST over TLS only.", False)
     certificate: Path | None = option(
         "security.ssl.rest.certificate",
@@ -56,5 +62,12 @@ class InternalSecurityOptions:
     authorities: Path | None = option(
         "security.ssl.internal.authorities",
         "Certificates of the authorities that sign for the processes of this cluster, as PEM.",
+        None,
+    )
+    secret: Path | None = option(
+        "security.internal.secret-file",
+        "File with the secret by which the processes of a cluster on one machine know each other; "
+        "the first process makes it. Unset: cluster-secret in high-availability.storageDir, or in "
+        "~/.stoker if the storage is not a directory. Not used with security.ssl.internal.enabled.",
         None,
     )

@@ -89,16 +89,21 @@ class JobLink:
         self._changes.set(self._changes.value + 1)
 
     def check(self, token: FencingToken) -> None:
-        """Refuse the command of a replaced master.
+        """Refuse the command of anybody but the present master, as the coordinator names it.
 
-        A token of a higher epoch is adopted. Within one epoch a new token is adopted only if the
-        coordinator names it, because two tokens of the same epoch have no order of their own.
+        A higher epoch alone proves nothing, because anybody can claim one: the coordinator must
+        name the master, or must have named it when this link asked it to register. Within one
+        epoch only the present name counts, because two tokens of the same epoch have no order.
         """
-        if self.token is None or token.epoch > self.token.epoch or token == self.token:
-            self.token = token
+        if token == self.token:
             return
         known = self.retrieval.leader
-        if token.epoch == self.token.epoch and known is not None and known.token == token:
+        is_named = known is not None and known.token == token
+        is_later = self.token is None or token.epoch > self.token.epoch
+        is_same_epoch = self.token is not None and token.epoch == self.token.epoch
+        if (is_later and (is_named or token in self._first_asked_at)) or (
+            is_same_epoch and is_named
+        ):
             self.token = token
             return
         raise FencingTokenMismatch(

@@ -19,6 +19,7 @@ from stoker.processes.local.cluster_state import (
     processes_of,
     read_state,
 )
+from stoker.processes.local.token import token_of
 
 TERMINAL_STATES = ("FINISHED", "FAILED", "CANCELED")
 SLOW_JOB = """
@@ -58,6 +59,11 @@ class CommandLine:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("STOKER_")}
         home = str(self.home)
         return kept | {"STOKER_HOME": home, "HOME": home, "TMPDIR": home}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a client that is not Stoker's own has to send to the cluster."""
+        return {"Authorization": f"Bearer {token_of(self.directory)}"}
 
     @property
     def command(self) -> list[str]:
@@ -125,8 +131,12 @@ def commands_hear_ctrl_c() -> None:
 @pytest.fixture(scope="session")
 def stoker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """The command with a running local cluster of two slots, which is removed afterwards."""
-    command_line = CommandLine(tmp_path_factory.mktemp("home"))
-    command_line("cluster", "up", "--rest-port", "0", "--slots", "2")
+    yield from running_cluster(tmp_path_factory.mktemp("home"))
+
+
+def running_cluster(home: Path, *more: str) -> Iterator[CommandLine]:
+    command_line = CommandLine(home)
+    command_line("cluster", "up", "--rest-port", "0", "--slots", "2", *more)
     yield command_line
     command_line("cluster", "down", "--purge")
     assert command_line.processes() == []

@@ -120,7 +120,7 @@ def wait_for_checkpoint(http: httpx.Client, job_id: str) -> None:
 @pytest.fixture(scope="module")
 def cluster(stoker: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (url,) = urls_of(stoker.directory, stoker.state)
-    with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+    with httpx.Client(base_url=url, timeout=60, trust_env=False, headers=stoker.headers) as http:
         uploaded = http.post("/jars/upload", files={"jarfile": ("jobs.py", PROGRAM)})
         check(uploaded, FACTS["POST", "/jars/upload"])
         program = uploaded.json()["filename"].rpartition("/")[2]

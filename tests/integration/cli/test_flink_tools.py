@@ -15,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from builders import wait_until
 from integration.browser import CHROMIUM, needs_browser
-from integration.cli.conftest import CommandLine
+from integration.cli.conftest import CommandLine, running_cluster
 from integration.cli.flink_tools import FlinkCommand, dashboard
 from stoker.processes.local.cluster_state import urls_of
 
@@ -41,6 +41,12 @@ def counted(ticks):
 stream.sink("counted", name="out", format="noop", mode="complete", trigger="1 second")
 """
 UNKNOWN_JOB = "f" * 32
+
+
+@pytest.fixture(scope="module")
+def stoker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    """A cluster of its own, because Flink's tools know no tokens."""
+    yield from running_cluster(tmp_path_factory.mktemp("open-home"), "--no-token")
 
 
 @pytest.fixture

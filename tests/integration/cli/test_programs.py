@@ -5,6 +5,7 @@ import json
 import urllib.request
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -89,9 +90,9 @@ def test_a_command_forwards_the_output_and_exit_code_of_its_program(stoker, tmp_
         if job["name"] == "seven"
     ]
     url = f"{url_of(stoker.directory, stoker.state.masters[0])}/v1/jobs/{job['jid']}"
-    (region,) = _get(f"{url}/details")["regions"]
+    (region,) = _get(stoker, f"{url}/details")["regions"]
     log = f"{url}/attempts/{region['current']['attempt']}/stdout"
-    with urllib.request.urlopen(log, timeout=30) as answer:
+    with _open(stoker, log) as answer:
         assert answer.read() == b"to stdout ['a', 'b c'] monday\n"
 
 
@@ -138,7 +139,7 @@ def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
         url = f"{url_of(stoker.directory, stoker.state.masters[0])}/v1/jobs/{job['jid']}"
 
         def states() -> list[str]:
-            vertices = _get(url)["vertices"]
+            vertices = _get(stoker, url)["vertices"]
             return [each["status"] for each in vertices if each["name"].startswith("rates (")]
 
         wait_until(lambda: states() == ["RUNNING"], "the job runs", 40)
@@ -158,7 +159,7 @@ def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
         archive.writestr("helper.py", "def double(x):\n    return 2 * x\n")
         archive.writestr("__main__.py", RDDS)
     url = url_of(stoker.directory, stoker.state.masters[0])
-    with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+    with httpx.Client(base_url=url, timeout=60, trust_env=False, headers=stoker.headers) as http:
         sent = http.post("/jars/upload", files={"jarfile": ("sums.zip", packed.getvalue())})
         program = sent.json()["filename"].rpartition("/")[2]
         run = http.post(f"/jars/{program}/run", json={"programArgs": "7 'a b'", "parallelism": 3})
@@ -171,7 +172,12 @@ def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
     assert printed == "42 ['7', 'a b'] 3\n"
 
 
-def _get(url: str) -> dict[str, list[dict[str, dict[str, str]]]]:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+def _open(stoker: CommandLine, url: str) -> Any:
+    request = urllib.request.Request(url, headers=stoker.headers)
+    return urllib.request.urlopen(request, timeout=30)
+
+
+def _get(stoker: CommandLine, url: str) -> dict[str, list[dict[str, dict[str, str]]]]:
+    with _open(stoker, url) as answer:
         found: dict[str, list[dict[str, dict[str, str]]]] = json.load(answer)
         return found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.config.configuration import Configuration
 from stoker.config.load import configuration_from
 from stoker.config.options import ALL
 from stoker.config.processes import MasterOptions
@@ -13,7 +14,14 @@ from stoker.config.sources import settings_on_command_line
 from stoker.config.tree import OptionTree
 from stoker.core.errors import InvalidOption, StartupFailed
 from stoker.core.ids import Ids
-from stoker.processes.opening import open_first_session, open_process_resources
+from stoker.processes.opening import (
+    check_coordinator_access,
+    may_forward_to,
+    open_first_session,
+    open_process_resources,
+    token_file,
+)
+from stoker.security.options import RestSecurityOptions
 
 
 async def test_a_coordinator_that_does_not_answer_stops_the_start_with_its_address() -> None:
@@ -52,3 +60,58 @@ async def test_a_process_that_listens_on_all_interfaces_needs_an_address_to_publ
                 is_over=lambda: False,
             )
     assert not (tmp_path / "work").exists()
+
+
+def configuration_of(**settings: str) -> Configuration:
+    lines = [f"{key.replace('__', '.').replace('_', '-')}={text}" for key, text in settings.items()]
+    return configuration_from(OptionTree(ALL), settings_on_command_line(lines))
+
+
+ELSEWHERE = "zookeeper://zk1:2181,127.0.0.1:2181/stoker"
+CLIENT = "high_availability__zookeeper__client"
+
+
+def test_an_open_zookeeper_on_another_machine_is_refused() -> None:
+    """Whoever can write there commands the cluster."""
+    with pytest.raises(InvalidOption, match=r"zk1:2181.*could command.*client\.acl: creator"):
+        check_coordinator_access(configuration_of(high_availability=ELSEWHERE))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {f"{CLIENT}__acl": "creator", f"{CLIENT}__auth": "digest:stoker:x"},
+        {f"{CLIENT}__tls__enabled": "true", f"{CLIENT}__tls__certificate_file": "/c.pem"},
+        {"security__ssl__internal__enabled": "true"},
+    ],
+)
+def test_a_zookeeper_that_asks_who_writes_is_accepted(settings: dict[str, str]) -> None:
+    check_coordinator_access(configuration_of(high_availability=ELSEWHERE, **settings))
+
+
+def test_an_open_zookeeper_on_this_machine_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    here = "zookeeper://127.0.0.1:2181,localhost:2182,[::1]:2183/stoker"
+    check_coordinator_access(configuration_of(high_availability=here))
+    assert "every user of this machine can change the records" in caplog.text
+
+
+def test_requests_are_forwarded_to_another_machine_over_tls_only() -> None:
+    """They carry the tokens of clients, and the address comes from the coordinator."""
+    plain, tls = RestSecurityOptions(), RestSecurityOptions(tls=True)
+    proxied = RestSecurityOptions(allow_plain_tokens=True)
+    for url in ("http://10.0.0.7:8081", "http://elsewhere.example:8081", "http://"):
+        assert not may_forward_to(plain, url)
+        assert may_forward_to(tls, url)
+        assert may_forward_to(proxied, url)
+    assert may_forward_to(plain, "http://127.0.0.1:8082")
+    assert may_forward_to(plain, "http://[::1]:8082")
+
+
+def test_a_token_file_that_others_can_use_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text("{}")
+    path.chmod(0o646)
+    with pytest.raises(InvalidOption, match=rf"security\.rest\.tokens.*chmod o= {path}"):
+        token_file(RestSecurityOptions(tokens=path))
+    path.chmod(0o640)
+    assert token_file(RestSecurityOptions(tokens=path)) is not None

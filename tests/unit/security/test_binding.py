@@ -1,7 +1,7 @@
 import pytest
 
 from stoker.core.errors import InvalidOption
-from stoker.security.binding import advertised_host, check_binding
+from stoker.security.binding import advertised_host, check_binding, check_token_transport
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
@@ -31,3 +31,11 @@ def test_an_address_for_all_interfaces_is_never_published(bind: str) -> None:
 def test_the_bind_address_is_published_unless_another_is_set(bind: str) -> None:
     assert advertised_host(bind, "rest.bind-address", None, "rest.address") == bind
     assert advertised_host(bind, "rest.bind-address", "proxy", "rest.address") == "proxy"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.4", "example.org"])
+def test_tokens_do_not_cross_a_network_in_clear_text(address: str) -> None:
+    with pytest.raises(InvalidOption, match=r"clear text.*ssl\.rest\.enabled.*allow-plain-tokens"):
+        check_token_transport(address, "rest.bind-address", is_protected=False)
+    check_token_transport(address, "rest.bind-address", is_protected=True)
+    check_token_transport("127.0.0.1", "rest.bind-address", is_protected=False)

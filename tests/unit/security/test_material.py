@@ -56,3 +56,14 @@ def test_an_unusable_file_of_a_client_is_refused_with_the_reason(tmp_path: Path)
     (tmp_path / "empty.pem").write_text("")
     with pytest.raises(InvalidOption, match=r"empty\.pem"):
         client_context(tmp_path / "empty.pem", None, None)
+
+
+def test_a_private_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    assert OURS.key is not None
+    key = tmp_path / "key.pem"
+    key.write_bytes(OURS.key.read_bytes())
+    key.chmod(0o644)
+    with pytest.raises(InvalidOption, match=rf"security\.ssl\.rest\.key.*chmod o= {key}"):
+        rest_material(replace(REST, key=key))
+    key.chmod(0o640)
+    assert rest_material(replace(REST, key=key)) is not None

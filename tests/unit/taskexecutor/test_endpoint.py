@@ -8,8 +8,9 @@ from msgspec import structs
 
 from stoker.core.errors import FencingTokenMismatch, NotFound, Unavailable
 from stoker.core.failpoints import armed
-from stoker.core.ids import AttemptId, RegionId
+from stoker.core.ids import AttemptId, RegionId, SessionId
 from stoker.core.states import ExecutionState
+from stoker.core.values import FencingToken
 from stoker.gateways.resourcemanager import Declined
 from stoker.gateways.taskexecutor import MOVED, SlotRequest
 from stoker.ha.stores.storage_records import OutcomeStore
@@ -99,12 +100,37 @@ def test_a_deployment_is_refused_for_another_slot_or_another_master(tmp_path: Pa
             with pytest.raises(NotFound, match="nothing of job"):
                 await harness.submit(deployment())
             await harness.request_slot()
-            other = (await harness.lead("other")).token
             late = harness.leadership.token
             await harness.submit(deployment())
-            await harness.executor.cancel_task(other, JOB, ATTEMPT)
+        async with harness.master_running():
+            await asyncio.sleep(1)
+            await harness.executor.cancel_task(harness.leadership.token, JOB, ATTEMPT)
             with pytest.raises(FencingTokenMismatch):
                 await harness.executor.submit_task(late, deployment(attempt=AttemptId("b" * 32)))
+
+    run_scenario(tmp_path, scenario)
+
+
+def test_a_master_that_the_coordinator_does_not_name_is_refused_whatever_its_epoch(
+    tmp_path: Path,
+) -> None:
+    """Anybody can claim an epoch. The true master is obeyed as before."""
+
+    async def scenario(harness: Harness) -> None:
+        claimed = FencingToken(epoch=2**60, session=SessionId("stranger"))
+        await harness.request_slot()
+        with pytest.raises(FencingTokenMismatch):
+            await harness.executor.cancel_task(claimed, JOB, ATTEMPT)
+        async with harness.master_running():
+            await asyncio.sleep(1)
+            await harness.submit(deployment())
+            for command in (
+                harness.executor.cancel_task(claimed, JOB, ATTEMPT),
+                harness.executor.submit_task(claimed, deployment(attempt=AttemptId("b" * 32))),
+            ):
+                with pytest.raises(FencingTokenMismatch):
+                    await command
+            await harness.executor.cancel_task(harness.leadership.token, JOB, ATTEMPT)
 
     run_scenario(tmp_path, scenario)
 

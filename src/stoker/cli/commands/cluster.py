@@ -15,7 +15,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import Conflict, InvalidInput, StokerError
-from stoker.processes.local.cluster import SAVEPOINTS, LocalCluster, probe_options
+from stoker.processes.local.cluster import SAVEPOINTS, LocalCluster
 from stoker.processes.local.cluster_state import (
     ClusterState,
     ProcessRecord,
@@ -26,6 +26,7 @@ from stoker.processes.local.cluster_state import (
 from stoker.processes.local.free_ports import check_rest_ports
 from stoker.rest.options import RestOptions
 from stoker.savepoints.options import SAVEPOINT_DIRECTORY
+from stoker.security.options import RestSecurityOptions
 
 
 def _directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +74,11 @@ def cluster() -> None:
 @click.option(
     "--rest-port", metavar="PORT", help="Port, list or range of ports; 0 is any free port."
 )
+@click.option(
+    "--no-token",
+    is_flag=True,
+    help="Let every user of this machine call REST, for tools that know no tokens.",
+)
 @_directory_option
 @shared_options
 def up(
@@ -82,11 +88,14 @@ def up(
     zookeeper: int,
     slots: int | None,
     rest_port: str | None,
+    no_token: bool,
     directory: Path,
 ) -> int:
     """Start a local cluster and return when it is ready.
 
     If it runs already, only those of its processes that died are started again.
+
+    Only commands and programs of this user can use it: they find its token in its directory.
 
     Example: stoker cluster up --masters 2 --task-executors 2 --slots 4
     """
@@ -95,6 +104,7 @@ def up(
     configuration = invocation.configuration(
         *more, defaults={SAVEPOINT_DIRECTORY: str(directory.absolute() / SAVEPOINTS)}
     )
+    has_no_tokens = configuration.of(RestSecurityOptions).tokens is None
     local = LocalCluster(directory, client=configuration.of(ClientOptions))
     state = local.state
     if state is not None and state.alive:
@@ -110,6 +120,7 @@ def up(
                 zookeeper=zookeeper,
                 high_availability=configuration.of(ClusterOptions).high_availability,
                 configuration=configuration.as_file_text(),
+                with_token=not no_token and has_no_tokens,
             )
             local.wait_until_ready(tell)
     except Conflict:
@@ -157,7 +168,9 @@ def status(invocation: Invocation, directory: Path) -> int:
     elif state is None:
         click.echo(f"No local cluster runs in {directory}.")
     else:
-        client = invocation.configuration().of(ClientOptions)
+        client = LocalCluster(
+            directory, client=invocation.configuration().of(ClientOptions)
+        ).client_options
         click.echo(_status_text(directory, state, client))
     return OK if state is not None and not state.dead else FAILED
 
@@ -194,7 +207,7 @@ def _state_text(record: ProcessRecord, *, leads: bool) -> str:
 
 def _ask_overview(masters: str, client: ClientOptions) -> ClusterOverviewAnswer | StokerError:
     try:
-        return BlockingClient(masters, probe_options(client)).overview()
+        return BlockingClient(masters, client).overview()
     except StokerError as error:
         return error
 

@@ -47,7 +47,7 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
         make_data(directory / "data")
         story.show_data(directory / "data")
         cluster = stack.enter_context(LocalCluster(directory / "cluster", tied=True))
-        cluster.start(configuration=configuration.as_file_text())
+        cluster.start(configuration=configuration.as_file_text(), with_token=True)
         places = {"data": str(directory / "data"), "out": str(directory / "out")}
         batch = load_job(folder / "orders_batch.py", JobSettings(params=places))
         streaming = load_job(folder / "clicks_streaming.py", JobSettings(params=places))

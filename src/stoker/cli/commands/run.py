@@ -79,9 +79,11 @@ def run(
         )
     with ExitStack() as stack:
         is_temporary = masters is None
+        token: str | None = None
         if masters is None:
-            masters = stack.enter_context(temporary_cluster(invocation, engine_of(loaded.graph)))
-        client = connect_patiently(masters, invocation)
+            cluster = stack.enter_context(temporary_cluster(invocation, engine_of(loaded.graph)))
+            masters, token = cluster.masters, cluster.token
+        client = connect_patiently(masters, invocation, token)
         try:
             submitted = client.submit(loaded.graph, loaded.files_by_hash)
             job_id = submitted.job_id

@@ -15,6 +15,7 @@ from stoker.cli.follow import POLL_SECONDS, JobFollower, leave_without_question
 from stoker.cli.live_display import LiveDisplay
 from stoker.cli.output import duration_text
 from stoker.client.blocking import BlockingClient
+from stoker.client.options import ClientOptions
 from stoker.core.errors import StokerError
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
@@ -74,7 +75,7 @@ class Story:
             "Three regions: sales are computed once, then two sinks read them. The job's graph is "
             "plain data; its functions are loaded only in the process that runs them."
         )
-        client = BlockingClient(cluster.masters)
+        client = BlockingClient(cluster.masters, ClientOptions(token=cluster.token))
         job_id = self._submit(client, job)
         self._tell(
             "A first job warms Spark up; then a runner process stands ready for the next one."
@@ -86,7 +87,7 @@ class Story:
     def run_streaming(self, cluster: LocalCluster, job: LoadedJob, out: Path) -> None:
         self._start_step("A streaming pipeline, and a master that dies")
         self._tell("Clicks arrive as files; a query counts them in windows of five minutes.")
-        client = BlockingClient(cluster.masters)
+        client = BlockingClient(cluster.masters, ClientOptions(token=cluster.token))
         job_id = self._submit(client, job)
         before = self._until_first_batch(client, job_id)
         if not before.status.globally_terminal:

@@ -20,8 +20,10 @@ from stoker.engine.options import EngineOptions
 from stoker.engine.protocol import NotReady, Ready
 from stoker.engine.server_config import ServerFiles, spark_environment
 from stoker.engine.spark_masters import find_absent_master
+from stoker.engine.spark_page import new_page_key
 from stoker.osproc.captured_output import LogPump
 from stoker.osproc.exit import ProcessExit
+from stoker.osproc.private_files import with_umask
 from stoker.osproc.supervised import supervised_command
 
 _KILL_SECONDS = 5.0
@@ -194,7 +196,9 @@ def _prepare(setup: DriverSetup, directory: Path, settings: Mapping[str, str]) -
     for name in ("local", "tmp", "derby"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     files = ServerFiles(work=directory, logs=setup.logs)
-    properties = driver_properties(setup.options, setup.classic, files, setup.warehouse, settings)
+    properties = driver_properties(
+        setup.options, setup.classic, files, setup.warehouse, settings, new_page_key()
+    )
     files.write(properties, loggers=LOGGERS)
     return files
 
@@ -208,7 +212,8 @@ def _command(setup: DriverSetup, descriptor: int, *, warm: bool) -> list[str]:
         str(descriptor),
         str(int(warm)),
     ]
-    return supervised_command(*driver, grace=grace)
+    command = supervised_command(*driver, grace=grace)
+    return with_umask(setup.options.runner_umask, *command)
 
 
 def _environment(setup: DriverSetup, files: ServerFiles) -> dict[str, str]:

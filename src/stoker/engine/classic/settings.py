@@ -7,7 +7,7 @@ from stoker.core.checks.job import is_static_setting
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.options import EngineOptions
-from stoker.engine.server_config import ServerFiles, spark_properties
+from stoker.engine.server_config import ServerFiles, is_local, spark_properties
 
 LOGGERS = """\
 # Warns of a directory that the program did not choose.
@@ -71,9 +71,10 @@ def driver_properties(
     files: ServerFiles,
     warehouse: str,
     job_settings: Mapping[str, str],
+    page_key: str = "",
 ) -> dict[str, str]:
     """All settings of a driver; the job's settings win, then those of the cluster."""
-    chosen = spark_properties(options, files, cores=1)
+    chosen = spark_properties(options, files, cores=1, page_key=page_key)
     kept = {
         key: value
         for key, value in chosen.items()
@@ -87,4 +88,7 @@ def driver_properties(
     java_options = "spark.driver.extraJavaOptions"
     if java_options in settings:
         settings[java_options] = f"{kept.get(java_options, '')} {settings[java_options]}".strip()
+    if not is_local((kept | settings)["spark.master"]) and is_local(options.master):
+        # Spark makes the secret for this by itself only if it is its own only executor.
+        kept.pop("spark.authenticate", None)
     return kept | settings

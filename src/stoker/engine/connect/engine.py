@@ -29,6 +29,7 @@ from stoker.engine.java import Java, bundled_java_home, find_java
 from stoker.engine.limits import machine_memory
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import ServerFiles
+from stoker.engine.spark_page import without_token
 from stoker.osproc.orphans import kill_orphans
 
 logger = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class ConnectEngine:
             self._files.logs / "zygote.log",
             int(self._options.runner_log_size),
             for_jobs(os.environ, self._options.passed_variables),
+            self._options.runner_umask,
         )
 
     def _start_parts(self) -> None:
@@ -138,7 +140,7 @@ class ConnectEngine:
             "server-pid": str(server.pid) if server else "",
             "server-log": str(self._files.log),
             "zygote-pid": str(zygote.pid) if zygote else "",
-            "web-ui": server.ui if server else "",
+            "web-ui": without_token(server.ui) if server else "",
         }
 
     async def wait_until_ready(self) -> None:

@@ -11,13 +11,14 @@ import os
 import re
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from stoker.core.errors import StartupFailed
 from stoker.core.failpoints import failpoint
+from stoker.engine.connect.loopback_guard import guarded_port
 from stoker.engine.connect.watchdog_client import WatchdogClient, start_watched
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
@@ -29,6 +30,7 @@ from stoker.engine.server_config import (
     spark_properties,
 )
 from stoker.engine.spark_masters import find_absent_master
+from stoker.engine.spark_page import new_page_key, page_key_in, with_token
 from stoker.osproc.captured_output import last_error_lines
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import SERVER, kill_marked
@@ -68,7 +70,7 @@ class SparkServer:
     port: int
     token: str
     ui: str
-    """URL of Spark's web page; empty when the page is off."""
+    """URL of Spark's web page, with a token for it; empty when the page is off."""
     died: "asyncio.Task[ProcessExit]"
     kill_reason: KillReason
 
@@ -144,15 +146,15 @@ async def _server_process(
     if (absent := await find_absent_master(options.master)) is not None:
         raise StartupFailed(absent)
     home = spark_home()
-    files.write(
-        spark_properties(
-            options,
-            files,
-            os.cpu_count() or 1,
-            java=java.version,
-            first_jars=sorted((home / "jars").glob("spark-*.jar")),
-        )
+    properties = spark_properties(
+        options,
+        files,
+        os.cpu_count() or 1,
+        java=java.version,
+        first_jars=sorted((home / "jars").glob("spark-*.jar")),
+        page_key=new_page_key(),
     )
+    files.write(properties)
     log_start = files.log.stat().st_size if files.log.exists() else 0
     environment = spark_environment(options, java) | {
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
@@ -165,29 +167,33 @@ async def _server_process(
         directory=options.working_directory or files.work,
         log=files.log,
         closed_sessions=files.closed_sessions,
+        umask=options.runner_umask,
     )
     failpoint("server.after-launch")
     kill_reason = KillReason()
     died = asyncio.create_task(
         _wait_for_exit(process, files.log, log_start, kill_reason), name="spark-server"
     )
-    try:
-        pid = await watchdog.wait_until_started(died)
-        port = await _wait_until_listening(options, files.log, log_start, died)
-        ui = _ui_in(_read_from(files.log, log_start), files.log)
-        yield SparkServer(
-            pid=pid,
-            watchdog=watchdog,
-            port=port,
-            token=token,
-            ui=ui,
-            died=died,
-            kill_reason=kill_reason,
-        )
-    finally:
-        await _stop(process)
-        await died
-        watchdog.close()
+    with ExitStack() as held:
+        try:
+            pid = await watchdog.wait_until_started(died)
+            port = await _wait_until_listening(options, files.log, log_start, died)
+            # Before anybody is told the token, and until Spark listens no more.
+            held.enter_context(guarded_port(port))
+            page = _ui_in(_read_from(files.log, log_start), files.log)
+            yield SparkServer(
+                pid=pid,
+                watchdog=watchdog,
+                port=port,
+                token=token,
+                ui=with_token(page, page_key_in(properties)),
+                died=died,
+                kill_reason=kill_reason,
+            )
+        finally:
+            await _stop(process)
+            await died
+            watchdog.close()
 
 
 def _command(home: Path, files: ServerFiles) -> list[str]:

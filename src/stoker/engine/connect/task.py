@@ -46,6 +46,7 @@ from stoker.engine.protocol import (
     StateReport,
 )
 from stoker.engine.reports import failure_of_malformed
+from stoker.engine.spark_page import without_token
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
 
@@ -309,7 +310,7 @@ class ConnectTask:
         return self._lease.due(asyncio.get_running_loop().time()) is not LeaseStep.CONTINUE
 
     def _with_link(self, progress: Progress) -> Progress:
-        return msgspec.structs.replace(progress, spark_ui=self.server.ui or None)
+        return msgspec.structs.replace(progress, spark_ui=without_token(self.server.ui) or None)
 
     def _server_died(self) -> _WorkEnd:
         reason = self.server.died.result().describe()

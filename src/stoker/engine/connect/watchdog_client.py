@@ -15,6 +15,7 @@ from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.errors import StartupFailed
 from stoker.engine.watchdog.leases import Started, ToWatchdog, Unwatch, WatchLease, closed_marker
 from stoker.osproc.exit import ProcessExit
+from stoker.osproc.private_files import with_umask
 from stoker.osproc.process_tree import start_time
 
 _LARGEST_MESSAGE = 4096
@@ -94,6 +95,7 @@ async def start_watched(
     directory: Path,
     log: Path,
     closed_sessions: Path,
+    umask: str | None = None,
 ) -> tuple[asyncio.subprocess.Process, WatchdogClient]:
     """Start a Spark server below a watchdog; return the watchdog, which exits as the server does.
 
@@ -101,10 +103,11 @@ async def start_watched(
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
+    watchdog = (sys.executable, "-P", "-m", "stoker.engine.watchdog.main")
     arguments = (str(os.getpid()), str(theirs.fileno()), str(closed_sessions), "--")
     with theirs, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "stoker.engine.watchdog.main", *arguments, *command),
+            *with_umask(umask, *watchdog, *arguments, *command),
             cwd=directory,
             env=environment,
             pass_fds=(theirs.fileno(),),

@@ -27,6 +27,7 @@ from stoker.osproc.captured_output import LogPump, PipeReader
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import OWNER, owner_mark
 from stoker.osproc.parent_death import die_with_parent_command
+from stoker.osproc.private_files import with_umask
 
 _LARGEST_REPORT = 4096
 _STOP_SECONDS = 5.0
@@ -179,11 +180,11 @@ class ZygoteClient:
 
 @asynccontextmanager
 async def running_zygote(
-    log: Path, log_bytes: int, environment: Mapping[str, str]
+    log: Path, log_bytes: int, environment: Mapping[str, str], umask: str | None = None
 ) -> AsyncIterator[ZygoteClient]:
     """Start a zygote; at the end, the zygote and every process forked from it are gone.
 
-    Runners inherit `environment`.
+    Runners inherit `environment` and `umask`.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
@@ -198,7 +199,7 @@ async def running_zygote(
     log.parent.mkdir(parents=True, exist_ok=True)
     with theirs, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *with_umask(umask, *command),
             env={**environment, **ZYGOTE_ENVIRONMENT, OWNER: owner_mark()},
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,

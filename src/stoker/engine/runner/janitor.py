@@ -9,23 +9,22 @@ monitoring pages tell the truth about both, so this module reads them as well.
 """
 
 import contextlib
-import json
 import os
 import re
 import socket
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Set
 from typing import Any
 
 import grpc
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.connect.proto import GetStatusResponse
 
 from stoker.engine.protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
 from stoker.engine.python_workers import python_workers_at
+from stoker.engine.reuse.connection import LoopbackChannel, open_session
+from stoker.engine.spark_page import open_page
 
 _POLL_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 20.0
@@ -55,7 +54,7 @@ def serve_as_janitor(connection: socket.socket) -> None:
             continue
         workers = ""
         try:
-            session = SparkSession.builder.remote(message.url).create()
+            session = open_session(LoopbackChannel(message.url))
             end_all_work(session, message.ui, message.uninterruptible_after)
             workers = python_workers_of(session, message.server_pid)
             session.stop()
@@ -162,9 +161,6 @@ def session_mark_in(state: str) -> str:
 _ANSWER_SECONDS = 10.0
 _EXECUTION_THREAD = "SparkConnectExecuteThread_opId="
 
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Ignores proxies of the environment, since Spark's page is on this machine."""
-
 
 def has_active_tasks(ui: str, owners: Set[str]) -> bool:
     """Whether tasks run in Spark jobs of one of these sessions or stream runs."""
@@ -221,5 +217,4 @@ def _attempts_of_stage(url: str) -> Any:
 
 
 def _get(url: str) -> Any:
-    with _direct.open(url, timeout=_ANSWER_SECONDS) as answer:
-        return json.load(answer)
+    return open_page(url, seconds=_ANSWER_SECONDS)

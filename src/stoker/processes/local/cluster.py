@@ -31,6 +31,7 @@ from stoker.core.errors import Conflict, InvalidInput, StartupFailed, StokerErro
 from stoker.core.extras import check_cluster_extra
 from stoker.core.values import decode_json
 from stoker.osproc.parent_death import die_with_parent_command
+from stoker.osproc.private_files import Exposure, claim_directory
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster_state import (
     MARK,
@@ -46,6 +47,7 @@ from stoker.processes.local.cluster_state import (
     wait_until_gone,
     write_state,
 )
+from stoker.processes.local.token import hashes_of, make_token, remove_token, token_of
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
 Tell = Callable[[str], None]
@@ -131,11 +133,14 @@ class LocalCluster:
         high_availability: str | None = None,
         configuration: str = "{}",
         ports: Mapping[str, str] | None = None,
+        with_token: bool = False,
     ) -> ClusterState:
         """Start the processes and return at once; Conflict when some of them already run.
 
         With `zookeeper` set, the cluster starts that many servers and coordinates over them.
         `ports` names the REST port of a master, in place of the configured one.
+
+        With `with_token`, REST is for this user alone: the cluster gets a token of its own.
         """
         check_cluster_extra("a cluster on this machine")
         with self._locked():
@@ -145,7 +150,10 @@ class LocalCluster:
                     f"a local cluster is already running in {self.directory}; stop it with stoker "
                     "cluster down, or name another directory with --dir"
                 )
+            own = ("log", "storage", "work")
+            self._make_private_directories(*own, *(("zookeeper",) if zookeeper else ()))
             self._write_configuration(configuration)
+            (make_token if with_token else remove_token)(self.directory)
             if zookeeper:
                 high_availability = self._zookeeper(zookeeper).url()
             plan = ClusterState(high_availability=high_availability)
@@ -157,6 +165,22 @@ class LocalCluster:
             )
             write_state(self.directory, state)
             return state
+
+    @property
+    def token(self) -> str | None:
+        """The token of this cluster; None if it has none of its own."""
+        return token_of(self.directory)
+
+    @property
+    def client_options(self) -> ClientOptions:
+        """Options of a client of this cluster, with its token."""
+        options = self._client_options
+        return replace(options, token=options.token or self.token)
+
+    def _make_private_directories(self, *names: str) -> None:
+        """No other user may look into them, even if the directory above is open to all."""
+        for name in names:
+            claim_directory(self.directory / name, is_ours=True)
 
     def _zookeeper(self, servers: int) -> LocalZooKeeper:
         return LocalZooKeeper(self.directory / "zookeeper", servers=servers)
@@ -263,7 +287,7 @@ class LocalCluster:
                 return "the master starts"
             return f"{len(urls)} of {len(state.masters)} masters answer"
         try:
-            overview = BlockingClient(",".join(urls), self._client_options).overview()
+            overview = BlockingClient(",".join(urls), self.client_options).overview()
         except StokerError as error:
             return f"masters answer at {', '.join(urls)}, none leads yet ({error.message})"
         if overview.taskmanagers < len(state.task_executors):
@@ -323,6 +347,9 @@ class LocalCluster:
             f"{owner}.resource-id": name,
             **({"rest.bind-port": port} if port else {}),
         }
+        hashes = hashes_of(self.directory)
+        if kind == "master" and hashes is not None:
+            settings["security.rest.tokens"] = str(hashes)
         definitions = [f"-D{key}={value}" for key, value in settings.items()]
         configuration = str(self.directory / CONFIGURATION_FILE)
         command = [sys.executable, "-m", "stoker.cli.main", kind, "--config", configuration]
@@ -362,8 +389,16 @@ class LocalCluster:
     def _locked(self) -> Iterator[None]:
         """Only one command at a time starts or stops processes in this directory."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = (self.directory / _LOCK_FILE).open("a")
+            is_ours = (self.directory / _LOCK_FILE).exists()
+            exposure = claim_directory(self.directory, is_ours=is_ours)
+            if exposure is Exposure.WRITE:
+                raise StartupFailed(
+                    f"every user of this machine may write in {self.directory}, and so command the "
+                    "cluster; take that away, or name another directory with --dir"
+                )
+            # Whoever could read it could lock it.
+            path = self.directory / _LOCK_FILE
+            lock = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w")
         except OSError as error:
             raise StartupFailed(
                 f"the directory {self.directory} cannot be used: {error.strerror or error}; "

@@ -112,7 +112,7 @@ def read_state(directory: Path) -> ClusterState | None:
 
 def write_state(directory: Path, state: ClusterState) -> None:
     content = msgspec.json.format(msgspec.json.encode(state), indent=2)
-    write_atomically(directory / STATE_FILE, content)
+    write_atomically(directory / STATE_FILE, content, mode=0o600)
 
 
 def remove_state(directory: Path) -> None:

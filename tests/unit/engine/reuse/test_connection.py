@@ -6,7 +6,7 @@ import grpc
 import pytest
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from stoker.engine.reuse.connection import ServerConnection
+from stoker.engine.reuse.connection import LoopbackChannel, ServerConnection
 
 
 def _url() -> str:
@@ -34,3 +34,20 @@ def test_a_released_session_leaves_the_connection_to_the_next(
     finally:
         connection.release(second)
         channel.close()
+
+
+def test_the_token_is_sent_to_the_address_at_which_spark_listens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`localhost` also means ::1, where another user of the machine may listen."""
+    targets: list[str] = []
+    opened = grpc.secure_channel
+
+    def open_channel(target: str, *more: object, **options: object) -> grpc.Channel:
+        targets.append(target)
+        return opened(target, *more, **options)
+
+    monkeypatch.setattr(grpc, "secure_channel", open_channel)
+    channel = LoopbackChannel("sc://localhost:4711/;token=secret;user_id=nobody").toChannel()
+    channel.close()
+    assert targets == ["ipv4:127.0.0.1:4711"]

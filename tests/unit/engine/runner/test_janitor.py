@@ -3,13 +3,14 @@
 import io
 import json
 import urllib.error
+import urllib.request
 from email.message import Message
 from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.connect.proto import GetStatusResponse
 
-from stoker.engine import python_workers
+from stoker.engine import python_workers, spark_page
 from stoker.engine.runner import janitor
 from stoker.engine.runner.janitor import is_job_of, may_have_active_tasks, session_mark_in
 
@@ -168,7 +169,8 @@ class SparkPages:
             f"{root}/app/{name}": page for name, page in pages.items()
         }
 
-    def open(self, url: str, timeout: float) -> io.StringIO:
+    def open(self, request: urllib.request.Request, timeout: float) -> io.StringIO:
+        url = request.full_url
         if url not in self._pages:
             raise urllib.error.HTTPError(url, 404, "Not Found", Message(), None)
         return io.StringIO(json.dumps(self._pages[url]))
@@ -176,14 +178,14 @@ class SparkPages:
 
 def test_a_stage_that_spark_has_forgotten_has_no_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     job = {"jobGroup": "session", "status": "FAILED", "numActiveTasks": 0, "stageIds": [7]}
-    monkeypatch.setattr(janitor, "_direct", SparkPages(jobs=[job]))
+    monkeypatch.setattr(spark_page, "_direct", SparkPages(jobs=[job]))
     assert not janitor.has_active_tasks("http://spark", {"session"})
 
 
 def test_a_missing_page_does_not_prove_that_work_has_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(janitor, "_direct", SparkPages())
+    monkeypatch.setattr(spark_page, "_direct", SparkPages())
     with pytest.raises(OSError, match="Not Found"):
         janitor.executing_operations("http://spark")
     with pytest.raises(OSError, match="Not Found"):

@@ -1,19 +1,16 @@
 """The progress of a program or a batch region, from the REST API of Spark's UI."""
 
-import json
-import urllib.request
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from stoker.core.results import Progress, ProgressPart
+from stoker.engine.spark_page import FILTERS, KEY, open_page, page_key_in, with_token
 
 MOST_PARTS = 20
 """Most Spark jobs and queries in one report; the newest are kept."""
 _ANSWER_SECONDS = 10.0
-
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def current_progress() -> Progress | None:
@@ -21,9 +18,10 @@ def current_progress() -> Progress | None:
     context: Any = SparkContext._active_spark_context
     if context is None or not context.uiWebUrl:
         return None
-    root = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
-    with _direct.open(f"{root}/jobs", timeout=_ANSWER_SECONDS) as answer:
-        jobs = json.load(answer)
+    settings = {name: context._conf.get(name, "") for name in (FILTERS, KEY)}
+    page = with_token(context.uiWebUrl, page_key_in(settings))
+    root = f"{page}/api/v1/applications/{context.applicationId}"
+    jobs = open_page(f"{root}/jobs", seconds=_ANSWER_SECONDS)
     return progress_of(jobs, _queries())
 
 

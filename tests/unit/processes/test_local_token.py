@@ -1,0 +1,119 @@
+"""The token of a local cluster, and who is shown it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import stoker
+from stoker.cli.connection import _with_local_token
+from stoker.client.options import ClientOptions
+from stoker.osproc.process_tree import start_time
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_state import MARK, ClusterState, ProcessRecord, write_state
+from stoker.processes.local.token import hashes_of, make_token, remove_token, token_for, token_of
+from stoker.security.tokens import Role, TokenFile, find
+
+URL = "http://127.0.0.1:8085"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A local cluster whose only master is this process."""
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path))
+    monkeypatch.delenv(MARK, raising=False)
+    place = tmp_path / "local"
+    (place / "work" / "master-1").mkdir(parents=True)
+    record_master(place, started=start_time(os.getpid()) or 0)
+    make_token(place)
+    return place
+
+
+def record_master(place: Path, *, started: int) -> None:
+    address = {"pid": os.getpid(), "rest_url": URL, "rpc_address": "grpc://127.0.0.1:1"}
+    (place / "work" / "master-1" / "master.json").write_text(json.dumps(address))
+    record = ProcessRecord(name="master-1", pid=os.getpid(), started=started, log="")
+    write_state(place, ClusterState(masters=(record,)))
+
+
+def test_the_token_opens_everything_and_only_its_user_can_read_it(directory: Path) -> None:
+    hashes, text = hashes_of(directory), token_of(directory)
+    assert hashes is not None
+    assert text is not None
+    known = find(TokenFile(hashes).tokens, text)
+    assert known is not None
+    assert known.role is Role.OPERATE
+    assert text not in hashes.read_text()
+    for name in ("rest-token", "rest-tokens.json"):
+        assert (directory / name).stat().st_mode & 0o077 == 0
+
+
+def test_a_cluster_keeps_its_token_over_restarts_and_gives_it_up_on_request(
+    directory: Path,
+) -> None:
+    text = token_of(directory)
+    make_token(directory)
+    assert token_of(directory) == text
+    remove_token(directory)
+    assert token_of(directory) is hashes_of(directory) is None
+
+
+def test_masters_of_the_running_cluster_are_shown_its_token(directory: Path) -> None:
+    assert token_for(URL) == token_for(f"{URL}/") == token_of(directory)
+
+
+@pytest.mark.parametrize(
+    "other", ["http://127.0.0.1:8086", "http://localhost:8085", f"{URL},http://127.0.0.1:8086"]
+)
+def test_other_masters_are_not_shown_the_token(directory: Path, other: str) -> None:
+    assert token_for(other) is None
+
+
+def test_whoever_took_the_port_of_a_dead_master_is_not_shown_the_token(directory: Path) -> None:
+    record_master(directory, started=1)
+    assert token_for(URL) is None
+
+
+def test_a_program_finds_the_token_of_the_cluster_that_runs_it(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOKER_HOME", str(tmp_path / "elsewhere"))
+    assert token_for(URL) is None
+    monkeypatch.setenv(MARK, str(directory))
+    assert token_for(URL) == token_of(directory)
+
+
+def test_a_damaged_record_shows_the_token_to_nobody(directory: Path) -> None:
+    (directory / "cluster.json").write_text("{")
+    assert token_for(URL) is None
+
+
+def test_the_files_of_a_local_cluster_are_private_in_a_directory_open_to_all(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "of-the-user").write_text("x")
+    before = os.umask(0)
+    try:
+        with LocalCluster(tmp_path, tied=True) as cluster:
+            cluster.start(masters=0, task_executors=0, with_token=True)
+            open_to_others = {
+                each.name for each in tmp_path.iterdir() if each.stat().st_mode & 0o077
+            }
+            assert {each.name for each in tmp_path.iterdir()} > {"log", "storage", "rest-token"}
+    finally:
+        os.umask(before)
+    assert open_to_others == {"of-the-user"}
+
+
+def test_a_program_of_the_user_needs_to_know_nothing_of_the_token(directory: Path) -> None:
+    """Not even a token that is set for another cluster is shown to the local one."""
+
+    assert stoker.connect().client._options.token == token_of(directory)
+    assert stoker.connect(URL).client._options.token == token_of(directory)
+    assert stoker.connect(token="mine").client._options.token == "mine"
+    options = ClientOptions(token="of another cluster")
+    assert stoker.connect("http://127.0.0.1:1").client._options.token is None
+    assert _with_local_token(options, URL).token == token_of(directory)
+    assert _with_local_token(options, "http://127.0.0.1:1").token == "of another cluster"
