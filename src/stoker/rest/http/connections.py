@@ -151,6 +151,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._has_ended = False
         """Whether a request ended in the data that arrived last."""
         self._head_bytes = 0
+        self._most_head_bytes = 0
+        """What has arrived since the head began, with what may follow it."""
         self._head_since: float | None = None
         """When the server began to wait for the rest of a head; None if it does not wait."""
         self._in_body = False
@@ -182,6 +184,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._discard(len(data))
             return
         self._has_ended = False
+        self._most_head_bytes = self._head_bytes + len(data)
         super().data_received(data)
         if not self._in_head or self._refused:
             return
@@ -210,7 +213,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._head_bytes = 0
         self._head_since = None
-        if _size_of_head(self.url, self.headers) > self._limits.head_bytes:
+        most = self._limits.head_bytes
+        if self._most_head_bytes > most and _size_of_head(self.url, self.headers) > most:
             self._refuse_head()
             return
         self._in_body = True

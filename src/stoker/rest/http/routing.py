@@ -57,6 +57,7 @@ Handler = Callable[..., Awaitable[Any]]
 PREFIX = "v1"
 """First segment of the path that clients may leave out."""
 
+_CACHED_PATH_LETTERS = 200
 _CACHED_QUERY_BYTES = 200
 """Longest query whose arguments are cached: frequent requests mostly have the same query."""
 _encode = msgspec.json.Encoder().encode
@@ -302,6 +303,8 @@ class Router:
     def __init__(self, routes: Iterable[Route]) -> None:
         """Raises ValueError for two routes with the same method and path."""
         self._root = _Node()
+        # Clients ask for the same jobs again and again.
+        self._find_cached = lru_cache(maxsize=1024)(self._find)
         for each in routes:
             for path in each.paths:
                 self._add(each, path)
@@ -320,6 +323,11 @@ class Router:
 
     def find(self, method: str, path: str) -> Target:
         """The target of a request with this unescaped path."""
+        if len(path) <= _CACHED_PATH_LETTERS:
+            return self._find_cached(method, path)
+        return self._find(method, path)
+
+    def _find(self, method: str, path: str) -> Target:
         segments = [part for part in path.split("/") if part]
         if segments and segments[0] == PREFIX:
             del segments[0]
