@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from stoker.core.checkpoints import CheckpointEntry, Checkpoints
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Program, Sink, Source
 from stoker.core.results import Failure, FailureRecord, JobDetails
 from stoker.core.secrets import MASK, SURELY_SECRET, is_secret
 
@@ -174,6 +175,23 @@ def secret_values(settings: Mapping[str, str]) -> list[str]:
         and len(value) >= _SHORTEST
         and value.lower() not in _PLAIN_VALUES
     }
+    return sorted(found, key=len, reverse=True)
+
+
+def secret_values_of(graph: JobGraph) -> list[str]:
+    """All secret values that the graph of a job holds; its details do not have all of them."""
+    found = {*secret_values(graph.configuration), *secret_values(graph.parameters)}
+    for vertex in graph.vertices:
+        match vertex:
+            case (
+                Source(read=FormatRead(options=settings))
+                | Sink(write=FormatWrite(options=settings))
+            ):
+                found.update(secret_values(settings))
+            case Program(environment=settings):
+                found.update(secret_values(settings))
+            case _:
+                pass
     return sorted(found, key=len, reverse=True)
 
 

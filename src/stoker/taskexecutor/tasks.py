@@ -36,6 +36,7 @@ from stoker.engine.contract import (
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import MOVED
 from stoker.ha.stores.storage_records import OutcomeStore
+from stoker.security.redaction import redact_failure, secret_values_of
 from stoker.storage.contract import Storage
 from stoker.taskexecutor.attempt_files import AttemptFiles, AttemptLogs
 from stoker.taskexecutor.held_task import HeldTask
@@ -107,7 +108,7 @@ class TaskRuns:
 
     def _final_outcome(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
         return msgspec.structs.replace(
-            _with_cancel_reason(_discard_when_late(outcome, held), held),
+            _without_secrets(_with_cancel_reason(_discard_when_late(outcome, held), held), held),
             number=held.deployment.number,
             task_executor=self._services.resource_id,
         )
@@ -235,6 +236,18 @@ def _discard_when_late(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcom
         return outcome
     held.cancel_reason = held.cancel_reason or "its lease has run out"
     return msgspec.structs.replace(outcome, state=ExecutionState.CANCELED)
+
+
+def _without_secrets(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+    """Mask what the failure quotes of the job's secrets, before it is recorded anywhere.
+
+    Only here all of them are known: the options of sources and the environment of a program are
+    not among the details of a job.
+    """
+    if outcome.failure is None:
+        return outcome
+    failure = redact_failure(outcome.failure, secret_values_of(held.deployment.graph))
+    return msgspec.structs.replace(outcome, failure=failure)
 
 
 def _with_cancel_reason(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:

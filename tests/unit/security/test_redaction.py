@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stoker.core.checkpoints import CheckpointEntry
+from stoker.core.graph import FormatRead, FormatWrite, Program, Sink, Source
 from stoker.core.results import Failure, FailureRecord
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.security.redaction import (
@@ -18,6 +19,7 @@ from stoker.security.redaction import (
     redact_failure,
     redact_text,
     secret_values,
+    secret_values_of,
     without_credentials,
     without_secrets,
 )
@@ -28,6 +30,7 @@ from stoker.testing.sample_jobs import (
     START,
     STREAM,
     job_details,
+    new_graph,
     streaming_details,
 )
 
@@ -280,6 +283,26 @@ def test_a_long_description_is_shortened_without_showing_a_part_of_a_secret() ->
 def test_a_text_of_a_job_with_very_many_secrets_is_masked_as_a_whole() -> None:
     values = secret_values({f"password.{n}": f"value {n}" for n in range(2000)})
     assert redact_text("SELECT 1", values) == MASK
+
+
+def test_the_secrets_of_a_job_are_found_wherever_its_graph_has_them() -> None:
+    options = {"user": "tom-the-reader", "password": "of the source"}
+    graph = new_graph(
+        configuration={"spark.x.token": "of the configuration"},
+        parameters={"api-key": "of the parameters"},
+        vertices=(
+            Source(name="a", read=FormatRead(format="jdbc", options=options)),
+            Sink(name="b", input="a", write=FormatWrite(format="jdbc", options={"pwd": "sink's"})),
+            Program(name="c", script="c.py", environment={"DB_PASSWORD": "of the program"}),
+        ),
+    )
+    assert set(secret_values_of(graph)) == {
+        "of the source",
+        "of the configuration",
+        "of the parameters",
+        "sink's",
+        "of the program",
+    }
 
 
 def test_a_setting_that_is_on_or_off_is_no_secret_to_search_for() -> None:

@@ -8,7 +8,9 @@ from msgspec import structs
 
 from stoker.core.errors import FencingTokenMismatch, NotFound, Unavailable
 from stoker.core.failpoints import armed
+from stoker.core.graph import FormatRead, Source
 from stoker.core.ids import AttemptId, RegionId, SessionId
+from stoker.core.secrets import MASK
 from stoker.core.states import ExecutionState
 from stoker.core.values import FencingToken
 from stoker.gateways.resourcemanager import Declined
@@ -359,6 +361,26 @@ def test_a_task_that_raises_fails_alone(tmp_path: Path) -> None:
             await asyncio.sleep(2)
             assert [each.state for each in master.outcomes] == [ExecutionState.FAILED]
             assert await harness.slot_is_taken()
+
+    run_scenario(tmp_path, scenario)
+
+
+def test_a_failure_quotes_no_secret_of_a_source(tmp_path: Path) -> None:
+    """Neither in its record nor in what the job master hears (REST-16)."""
+
+    async def scenario(harness: Harness) -> None:
+        async with harness.master_running() as master:
+            await harness.request_slot()
+            task = deployment(region="hunter2")
+            read = FormatRead(format="jdbc", options={"password": "hunter2"})
+            vertices = (Source(name="orders", read=read), *task.graph.vertices)
+            graph = structs.replace(task.graph, vertices=vertices)
+            await harness.submit(structs.replace(task, graph=graph))
+            await asyncio.sleep(2)
+            (outcome,) = master.outcomes
+            assert outcome.failure is not None
+            assert "hunter2" not in outcome.failure.message
+            assert MASK in outcome.failure.message
 
     run_scenario(tmp_path, scenario)
 
