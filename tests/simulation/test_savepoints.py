@@ -231,6 +231,7 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails
         without_directory = await take_savepoint(cluster, job_id, no_directory, "2" * 32)
         assert without_directory.taken is None
         assert "execution.checkpointing.savepoint-dir" in without_directory.message
+        assert "--savepoint-path DIR" in without_directory.message
         assert await cluster.status(job_id) is JobStatus.RUNNING
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED

@@ -44,7 +44,7 @@ _NOT_RETRIABLE = (
 )
 _NOT_RETRIABLE_WORDS = re.compile(
     r"\[(UNRESOLVED_\w+|TABLE_OR_VIEW_NOT_FOUND|UNSUPPORTED_\w+|DATATYPE_MISMATCH|PARSE_\w+)[.\]]"
-    r"|^(ModuleNotFoundError|ImportError): ",
+    r"|^(ModuleNotFoundError|ImportError|stoker\.engine\.failures\.CannotRun): ",
     re.MULTILINE,
 )
 _SPARK_MAY_HAVE_STOPPED = re.compile(

@@ -8,6 +8,8 @@ from pathlib import Path
 from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
 
+CATALOG_IMPLEMENTATION = "spark.sql.catalogImplementation"
+WAREHOUSE = "spark.sql.warehouse.dir"
 _UMASK = re.compile("0?[0-7]{3}")
 
 
@@ -131,4 +133,11 @@ class EngineOptions:
         if self.runner_umask is not None and _UMASK.fullmatch(self.runner_umask) is None:
             raise InvalidOption(
                 f"runner.umask is {self.runner_umask!r}; write three octal digits, such as 022"
+            )
+        settings = self.spark_properties
+        if settings.get(CATALOG_IMPLEMENTATION) == "hive" and WAREHOUSE not in settings:
+            raise InvalidOption(
+                f"taskmanager.spark.properties sets {CATALOG_IMPLEMENTATION} to hive and no "
+                f"{WAREHOUSE}: tables would be written into a private directory of one Spark; set "
+                "it to a directory or URL that every task executor reaches"
             )

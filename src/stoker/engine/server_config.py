@@ -144,7 +144,8 @@ def spark_properties(
         "spark.python.task.killTimeout": "100ms",
         "spark.scheduler.mode": "FAIR",
         **pipeline_settings(cores),
-        "spark.sql.warehouse.dir": (files.work / "warehouse").as_uri(),
+        # Without a metastore the catalog ends with the server, and so must the files of its tables.
+        "spark.sql.warehouse.dir": (own / "warehouse").as_uri(),
         "spark.local.dir": str(own / "local"),
         "spark.ui.port": "0",
         "spark.ui.killEnabled": "false",

@@ -70,21 +70,20 @@ def test_a_parallelism_override_sets_the_number_of_shuffle_partitions(
     reason="minutes on a busy machine: TEST_SAVEPOINTS=long",
 )
 @pytest.mark.timeout(600)
-def test_a_cancelled_job_can_retain_its_last_checkpoint_for_another_job(
+def test_a_cancelled_job_retains_its_last_checkpoint_unless_its_option_says_otherwise(
     stoker: CommandLine, tmp_path: Path
 ):
-    """Without the option, nothing is retained (CKPT-09)."""
+    """The next job can start from it (CKPT-09)."""
     stream = DistinctStream(tmp_path / "stream")
     stream.write(5)
-    kept = stoker.submit(
-        stream.version("kept-1", configuration={RETENTION: "RETAIN_ON_CANCELLATION"})
-    )
+    kept = stoker.submit(stream.version("kept-1"))
     wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     stoker("cancel", kept)
     retained = checkpoints(stoker, kept)["retained"]
     assert Path(retained["path"].removeprefix("file://")).is_dir()
     stream.write(4)
-    second = stoker.submit(stream.version("kept-2"), "-s", retained["path"])
+    none = {RETENTION: "NO_EXTERNALIZED_CHECKPOINTS"}
+    second = stoker.submit(stream.version("kept-2", configuration=none), "-s", retained["path"])
     wait_until(lambda: stream.is_caught_up, "all input is in the output", PATIENCE)
     stoker("cancel", second)
     assert checkpoints(stoker, second)["retained"] is None

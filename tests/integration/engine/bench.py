@@ -35,7 +35,11 @@ OPTIONS = EngineOptions(
     runner_open_files=2000,
     runner_log_size=ByteSize(8 * 1024**2),
     # viewfs://here/… means the same as file:///…, but counts as a file system that is not local.
-    spark_properties={"spark.hadoop.fs.viewfs.mounttable.here.linkFallback": "file:///"},
+    spark_properties={
+        "spark.hadoop.fs.viewfs.mounttable.here.linkFallback": "file:///",
+        # Tables that end with their Spark are refused unless somebody asks for them.
+        "spark.sql.catalogImplementation": "in-memory",
+    },
 )
 TEN_ROWS = Source(name="numbers", read=Sql(query="SELECT id FROM range(10)"))
 UNINTERRUPTIBLE = Source(name="numbers", read=Sql(query="SELECT * FROM range(1000000000000000)"))

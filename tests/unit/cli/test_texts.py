@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 
 from stoker.cli.display import PlainDisplay, failure_text, job_end_text
 from stoker.cli.output import colour_states, duration_text, fit_widths, stdout_table, table_text
-from stoker.cli.savepoint_texts import savepoints_text
+from stoker.cli.savepoint_texts import left_state_text, savepoints_text
 from stoker.client.progress import view_of
-from stoker.core.checkpoints import SavepointSummary
+from stoker.core.checkpoints import (
+    CheckpointEntry,
+    CheckpointKind,
+    Checkpoints,
+    CheckpointStatus,
+    SavepointSummary,
+)
+from stoker.core.graph import JobType
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import (
     AttemptDetails,
@@ -265,3 +272,32 @@ def test_savepoints_fit_the_terminal_and_are_printed_in_full_elsewhere(
     assert max(map(len, lines)) <= 100
     assert "9d0e" in lines[1]
     assert "9d0f" in lines[2]
+
+
+def ended_stream(status: JobStatus, retained: str | None) -> JobDetails:
+    kept = CheckpointEntry(
+        id=0,
+        kind=CheckpointKind.CHECKPOINT,
+        status=CheckpointStatus.COMPLETED,
+        at=1,
+        path=retained,
+    )
+    details = job_details(RUNNING, status, ExecutionState.CANCELED)
+    return msgspec.structs.replace(
+        details,
+        job_type=JobType.STREAMING,
+        checkpoints=Checkpoints(retained=kept if retained else None),
+    )
+
+
+def test_the_end_of_a_stream_names_what_is_kept_of_it_or_says_what_is_given_up() -> None:
+    kept = left_state_text(ended_stream(JobStatus.CANCELED, "/kept/checkpoint-1"))
+    assert kept is not None
+    assert "stoker run -s /kept/checkpoint-1 FILE" in kept
+    lost = left_state_text(ended_stream(JobStatus.CANCELED, None))
+    assert lost is not None
+    assert "begins from the start" in lost
+    assert "stoker stop" in lost
+    assert left_state_text(ended_stream(JobStatus.FINISHED, None)) is None
+    batch = job_details(RUNNING, JobStatus.CANCELED, ExecutionState.CANCELED)
+    assert left_state_text(batch) is None

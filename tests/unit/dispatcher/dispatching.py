@@ -32,6 +32,8 @@ from stoker.ha.publication import LeaderAddress
 from stoker.ha.record import decode_record
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.rpc.memory import MemoryNetwork
+from stoker.savepoints.locations import SavepointServices
+from stoker.savepoints.options import SavepointOptions
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.virtual_time import virtual_wall_clock
 
@@ -138,6 +140,7 @@ class Master:
             ids=self.world.ids,
             wall_clock=self.world.wall_clock,
             options=self.world.options,
+            savepoints=self.world.savepoints,
         )
         lead = partial(lead_dispatcher, services=services)
         for name, part in (
@@ -171,6 +174,12 @@ class World:
         self.coordination = MemoryCoordination(session_timeout=10)
         self.network = MemoryNetwork()
         self.storage = MemoryStorage()
+        self.places: dict[str, MemoryStorage] = {}
+        """Directories outside of the storage, by their URLs."""
+        self.savepoints = SavepointServices(
+            options=SavepointOptions(retained_directory="/kept"),
+            open_storage=lambda url: self.places.setdefault(url, MemoryStorage()),
+        )
         self.ids = Ids(random.Random(3))
         self.wall_clock = virtual_wall_clock()
         self.observer = self.coordination.session()

@@ -40,10 +40,6 @@ class DriverSetup:
     work: Path
     logs: Path
 
-    @property
-    def warehouse(self) -> str:
-        return (self.work / "warehouse").as_uri()
-
 
 class DriverProcess(ChildChannel):
     """A driver and the supervisor of its processes; messages go to the driver."""
@@ -196,9 +192,7 @@ def _prepare(setup: DriverSetup, directory: Path, settings: Mapping[str, str]) -
     for name in ("local", "tmp", "derby"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     files = ServerFiles(work=directory, logs=setup.logs)
-    properties = driver_properties(
-        setup.options, setup.classic, files, setup.warehouse, settings, new_page_key()
-    )
+    properties = driver_properties(setup.options, setup.classic, files, settings, new_page_key())
     files.write(properties, loggers=LOGGERS)
     return files
 

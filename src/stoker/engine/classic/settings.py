@@ -69,7 +69,6 @@ def driver_properties(
     options: EngineOptions,
     classic: ClassicOptions,
     files: ServerFiles,
-    warehouse: str,
     job_settings: Mapping[str, str],
     page_key: str = "",
 ) -> dict[str, str]:
@@ -82,8 +81,6 @@ def driver_properties(
     }
     if "spark.driver.memory" not in options.spark_properties:
         kept["spark.driver.memory"] = f"{max(int(classic.heap) // 1024**2, 1)}m"
-    if "spark.sql.warehouse.dir" not in options.spark_properties:
-        kept["spark.sql.warehouse.dir"] = warehouse
     settings = {key: value for key, value in job_settings.items() if key.startswith("spark.")}
     java_options = "spark.driver.extraJavaOptions"
     if java_options in settings:

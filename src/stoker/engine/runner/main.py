@@ -55,6 +55,7 @@ from stoker.engine.protocol import (
     WarmUp,
 )
 from stoker.engine.python_workers import WorkerMemoryWatch, WorkersOfSession
+from stoker.engine.region.catalog_guard import guard_connect_sessions
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.connection import ServerConnection
 from stoker.engine.reuse.session_policy import DedicatedSession
@@ -79,6 +80,7 @@ def serve_as_runner(connection: socket.socket) -> None:
         # Meant for the zygote, not for processes that user code starts.
         os.environ.pop(setting, None)
     run_classic_udfs_on_connect()
+    guard_connect_sessions()
     end, server = RunnerEnd(connection), ServerConnection()
     message = end.receive()
     while isinstance(message, Prepare):

@@ -37,7 +37,7 @@ def test_settings_and_environment_decide_what_a_spare_driver_can_provide(
 def properties(own: dict[str, str], **cluster: str) -> dict[str, str]:
     options = EngineOptions(spark_properties=(cluster and {"spark.ui.port": cluster["port"]}) or {})
     files = ServerFiles(work=Path("/work"), logs=Path("/logs"))
-    return driver_properties(options, ClassicOptions(), files, "file:///tables", own)
+    return driver_properties(options, ClassicOptions(), files, own)
 
 
 def test_a_program_finds_the_defaults_of_spark_not_those_of_the_shared_server() -> None:
@@ -45,7 +45,7 @@ def test_a_program_finds_the_defaults_of_spark_not_those_of_the_shared_server() 
     assert "spark.sql.shuffle.partitions" not in found
     assert not any(key.startswith("spark.connect.") for key in found)
     assert found["spark.driver.memory"] == "1024m"
-    assert found["spark.sql.warehouse.dir"] == "file:///tables"
+    assert found["spark.sql.warehouse.dir"] == "file:///work/warehouse"
 
 
 def test_the_settings_of_the_job_win_over_those_of_the_cluster() -> None:

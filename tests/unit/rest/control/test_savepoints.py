@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 from builders import virtual, wait_until_quiet
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
@@ -26,7 +27,13 @@ class SavepointDispatcher:
         self.requests: list[SavepointRequest] = []
         self.disposed: list[str] = []
         self.answer = answer
-        for name in ("trigger_savepoint", "savepoint_status", "savepoints", "dispose_savepoint"):
+        for name in (
+            "trigger_savepoint",
+            "savepoint_status",
+            "savepoints",
+            "retained_checkpoints",
+            "dispose_savepoint",
+        ):
             setattr(master.dispatcher, name, getattr(self, name))
 
     async def trigger_savepoint(
@@ -56,6 +63,10 @@ class SavepointDispatcher:
                 size_bytes=2,
             )
         ]
+
+    async def retained_checkpoints(self) -> list[SavepointSummary]:
+        (found,) = await self.savepoints("/kept")
+        return [msgspec.structs.replace(found, kind="checkpoint", expires=True)]
 
     async def dispose_savepoint(self, path: str) -> None:
         if path == "/gone":
@@ -93,6 +104,14 @@ async def test_flinks_savepoint_request_is_accepted_and_answered_with_the_locati
         assert saving.requests == [SavepointRequest(directory="/saved")]
         path = f"/jobs/{RUNNING}/savepoints/{TRIGGER}"
         assert await outcome(http, path) == {"location": "/saved/one"}
+
+    await with_master(DONE, scenario)
+
+
+async def test_retained_checkpoints_are_listed_like_savepoints() -> None:
+    async def scenario(http: httpx.AsyncClient, _saving: SavepointDispatcher) -> None:
+        (found,) = (await http.get("/retained-checkpoints")).json()["savepoints"]
+        assert (found["path"], found["kind"], found["expires"]) == ("/kept/one", "checkpoint", True)
 
     await with_master(DONE, scenario)
 

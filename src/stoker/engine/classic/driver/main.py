@@ -48,6 +48,7 @@ from stoker.engine.protocol import (
     StateReport,
 )
 from stoker.engine.python_workers import WorkerMemoryWatch, WorkersOfDriver
+from stoker.engine.region.catalog_guard import guard_classic_sessions
 from stoker.engine.region.program import (
     enter,
     execute,
@@ -345,6 +346,7 @@ def main() -> int:
     connection.set_inheritable(False)
     end = RunnerEnd(connection)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    guard_classic_sessions()
     try:
         spark = WarmSpark()
         # Runs last of all exit handlers, because those of user code may still use Spark.
