@@ -100,6 +100,10 @@ site: $(STAMP) ## the documentation as a web site, in site/ (SERVE=1: at http://
 lock: $(STAMP) ## resolve pyproject.toml into requirements/ again (UPGRADE=1: newer versions)
 	scripts/lock $(if $(UPGRADE),--upgrade)
 
+.PHONY: audit
+audit: ## known vulnerabilities in the packages of a cluster (asks PyPI's advisory service)
+	scripts/audit
+
 .PHONY: clean
 clean: ## remove .venv, all caches and what was built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build site

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 LOCK = ROOT / "requirements" / "lock.txt"
 BUILD = ROOT / "requirements" / "build.txt"
+CLUSTER = ROOT / "requirements" / "cluster.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -28,7 +29,7 @@ def requirement_names(requirements: list[str]) -> set[str]:
     return {re.split(r"[\[<>=!~; ]", each)[0].lower().replace("_", "-") for each in requirements}
 
 
-@pytest.mark.parametrize("path", [LOCK, BUILD])
+@pytest.mark.parametrize("path", [LOCK, BUILD, CLUSTER])
 def test_every_line_of_a_lock_is_pinned_by_hash_and_names_no_host(path: Path) -> None:
     text = path.read_text()
     assert "://" not in text
@@ -49,9 +50,20 @@ def test_the_lock_has_every_requirement_of_the_project() -> None:
     assert wanted - pins(LOCK).keys() == set(), "run: make lock"
 
 
-def test_the_build_lock_agrees_with_the_whole_lock() -> None:
+@pytest.mark.parametrize("path", [BUILD, CLUSTER])
+def test_the_smaller_locks_agree_with_the_whole_lock(path: Path) -> None:
     whole = pins(LOCK)
-    assert {name: whole.get(name) for name in pins(BUILD)} == pins(BUILD), "run: make lock"
+    assert {name: whole.get(name) for name in pins(path)} == pins(path), "run: make lock"
+
+
+def test_the_lock_of_a_cluster_has_what_stoker_needs_and_no_tools_of_developers() -> None:
+    project = PROJECT["project"]
+    wanted = requirement_names(project["dependencies"])
+    for extra in project["optional-dependencies"].values():
+        wanted |= requirement_names(extra)
+    assert wanted <= pins(CLUSTER).keys(), "run: make lock"
+    tools = requirement_names(PROJECT["dependency-groups"]["dev"]) - wanted
+    assert not tools & pins(CLUSTER).keys()
 
 
 def test_the_build_system_is_in_the_lock_since_nothing_is_built_in_isolation() -> None:
