@@ -85,7 +85,8 @@ bench: $(STAMP) ## measure, and print ratios
 	$(BIN)/python -m bench
 
 .PHONY: docs
-docs: $(STAMP) ## write the generated reference pages
+docs: $(STAMP) ## write the generated reference pages, and the names of Spark's settings
+	$(BIN)/python scripts/spark_settings.py src/stoker/pipeline/spark_settings.txt
 	$(BIN)/python -m stoker.config.reference docs/reference/configuration.md
 	$(BIN)/python -m stoker.cli.reference docs/reference/cli.md
 	$(BIN)/python -m stoker.rest.openapi.reference docs/reference/rest.md

@@ -47,7 +47,7 @@ class PlainDisplay:
         for view in views_of(details):
             words = view.words if view.state.terminal else view.words.partition(",")[0]
             state = view.state.value.lower()
-            detail = f" ({words})" if words != state else ""
+            detail = f" ({words})" if words not in (state, "cancelled") else ""
             self._print(view.name, f"  {view.name}: {state}", detail)
         if details.waiting:
             self._print("waiting", f"  waits: {details.waiting}")

@@ -1,5 +1,6 @@
 """Loads the jobs that clients submit. The authoring API is large, so it is imported when used."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,8 @@ if TYPE_CHECKING:
     from stoker.pipeline.building import LoadedJob
     from stoker.pipeline.demands import DemandOverrides
     from stoker.pipeline.load import Loadable
+
+log = logging.getLogger(__name__)
 
 
 def load(
@@ -22,6 +25,7 @@ def load(
     """The working directory is the base of the relative paths that the job reads and writes."""
     from stoker.pipeline.drafts import JobSettings  # noqa: PLC0415
     from stoker.pipeline.load import load_job  # noqa: PLC0415
+    from stoker.pipeline.spark_settings import doubtful_settings  # noqa: PLC0415
 
     settings = JobSettings(
         name=name,
@@ -31,7 +35,10 @@ def load(
         demands=demands or {},
         directory=Path.cwd(),
     )
-    return load_job(job, settings)
+    loaded = load_job(job, settings)
+    for warning in doubtful_settings(loaded.graph.configuration):
+        log.warning("%s", warning)
+    return loaded
 
 
 def load_sql(

@@ -31,6 +31,12 @@ class RunnerLimits(Value):
     """Bytes that all processes of a task may take beyond the memory of a warm runner."""
     processes: int
     open_files: int | None = None
+    worker_memory: int | None = None
+    """Bytes that Spark's Python workers may take for the task; None: as many as `memory`."""
+
+    @property
+    def memory_of_workers(self) -> int:
+        return self.memory if self.worker_memory is None else self.worker_memory
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -305,6 +305,17 @@ BAD = [
     ("import sys; sys.exit('no data')", "ProgramFailed", "exit code 1: no data"),
     ("import ctypes; ctypes.string_at(0)", "ProgramCrashed", "SIGSEGV"),
     ("x = []\nwhile True: x.append(bytearray(10**7))", "OutOfMemory", "runner.memory"),
+    (
+        "from pyspark.sql import SparkSession\n"
+        "from pyspark.sql.functions import udf\n"
+        "@udf('long')\n"
+        "def hoard(x):\n"
+        "    held = []\n"
+        "    while True: held.append(b'x' * 10**7)\n"
+        "SparkSession.builder.getOrCreate().range(2).select(hoard('id')).collect()",
+        "OutOfMemory",
+        "in which Spark ran the task's functions took",
+    ),
     ("import os, shutil; shutil.rmtree(os.getcwd()); 1 / 0", "ZeroDivisionError", "division"),
     (
         "from pyspark.sql import SparkSession\n"

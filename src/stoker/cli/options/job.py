@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from stoker.cli.options.flink import AliasedOption, Decorator, refused_option
-from stoker.cli.output import absolute_location
+from stoker.cli.output import absolute_location, say
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind, Restore
 from stoker.core.ids import JobId, is_hex_id
@@ -23,6 +23,7 @@ from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.demands import DemandOverrides
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job, parse_params
+from stoker.pipeline.spark_settings import doubtful_settings
 
 
 def allow_non_restored_state_option(reader: str) -> Decorator:
@@ -158,7 +159,11 @@ class JobFile:
         return replace(self, settings=replace(self.settings, configuration=configuration))
 
     def load(self) -> LoadedJob:
-        return load_job(self.target, self.settings)
+        """Load the job; warn of settings that it may have misspelt."""
+        loaded = load_job(self.target, self.settings)
+        for warning in doubtful_settings(loaded.graph.configuration):
+            say(f"Warning: {warning}")
+        return loaded
 
 
 class Parallelism(click.IntRange):

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import StartupFailed, StokerError, Unavailable
 from stoker.core.ids import Ids
@@ -24,7 +26,7 @@ from stoker.engine.classic.task import ClassicTask
 from stoker.engine.contract import EngineState, Listener, Task
 from stoker.engine.inherited_variables import for_installers
 from stoker.engine.java import bundled_java_home, find_java
-from stoker.engine.limits import limits_of, machine_memory
+from stoker.engine.limits import RunnerLimits, limits_of, machine_memory
 from stoker.engine.options import EngineOptions
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ class ClassicEngine:
         self._environments = environments
         self._wall_clock = wall_clock
         self._pool = DriverPool(setup, ids)
-        self._limits = limits_of(setup.options, machine_memory())
+        self._machine_memory = machine_memory()
         self._tasks: set[ClassicTask] = set()
         self._pool_task: asyncio.Task[None] | None = None
         self._spark_version = ""
@@ -121,7 +123,7 @@ class ClassicEngine:
             self._pool,
             listener,
             install=self._environments.install_for,
-            limits=self._limits,
+            limits=self._limits_of(task),
             run_time=self._setup.options.runner_run_time,
             grace=self._setup.options.cancellation_grace,
             wall_clock=self._wall_clock,
@@ -129,6 +131,13 @@ class ClassicEngine:
         self._tasks.add(running)
         running.completion.add_done_callback(lambda _: self._tasks.discard(running))
         return running
+
+    def _limits_of(self, task: Task) -> RunnerLimits:
+        """The memory that a job asks for is for Spark and its workers, not for a program's own."""
+        options, asked = self._setup.options, task.graph.profile.memory_bytes
+        workers = limits_of(options, self._machine_memory, asked)
+        limits = limits_of(options, self._machine_memory)
+        return msgspec.structs.replace(limits, worker_memory=workers.memory)
 
     async def close(self) -> None:
         if self._closed:

@@ -192,7 +192,7 @@ class Runner:
                 return python_workers_of(self._session, server_pid)
             return ""
 
-        return WorkerMemoryWatch(WorkersOfSession(server_pid, ask_mark), limits.memory)
+        return WorkerMemoryWatch(WorkersOfSession(server_pid, ask_mark), limits.memory_of_workers)
 
     def run(self) -> ToRunner | None:
         """Run the task; return the next message if nothing of the task is left in this process."""

@@ -129,7 +129,9 @@ class Driver:
 
     def _begin_limits(self) -> None:
         if self._task.limits is not None:
-            self._workers = WorkerMemoryWatch(WorkersOfDriver(), self._task.limits.memory)
+            self._workers = WorkerMemoryWatch(
+                WorkersOfDriver(), self._task.limits.memory_of_workers
+            )
             self._workers.start()
             apply_limits(self._task.limits)
 
