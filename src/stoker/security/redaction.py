@@ -41,8 +41,13 @@ _LONGEST_WORD = 20
 """After the word bearer, a shorter run of letters alone is prose."""
 _STOKER_TOKEN = re.compile(r"\bstk_[0-9A-Za-z]{1,32}_[\w-]++")
 
-_SECRET_NAME = re.compile(rf"{SURELY_SECRET.pattern}|authorization")
-"""A part of a name by which its value is recognised."""
+PARTS_OF_NAMES = ("pass", "pw", "secret", "token", "credential", "key", "authorization")
+"""Every name that is surely secret has one of them; most texts have none, which is soon seen."""
+_PART = re.compile("|".join(PARTS_OF_NAMES))
+_PART_IN_ANY_CASE = re.compile(_PART.pattern, re.IGNORECASE)
+_HEADER = "authorization"
+_BEFORE_NAME = 11
+"""Letters that belong to a secret name in two words, such as `access key`."""
 _REST_OF_NAME = re.compile(r"[\w.-]*+")
 _LONGEST_NAME = 64
 _SIGN = re.compile(r"""(?P<quote>\\?["'])?[ \t]{0,3}+(?P<sign>=>|=(?!=)|:(?!/))[ \t]{0,3}+""")
@@ -76,8 +81,11 @@ def without_credentials(text: str) -> str:
         text = _USER_IN_URL.sub(_mask_user, text)
     if "oracle:" in text:
         text = _USER_OF_ORACLE.sub(rf"\1{MASK}", text)
-    text = _mask_named_values(text)
-    text = _BEARER.sub(_mask_bearer, text)
+    lowered = text.lower()
+    if any(part in lowered for part in PARTS_OF_NAMES):
+        text = _mask_named_values(text, lowered)
+    if "bearer" in lowered:
+        text = _BEARER.sub(_mask_bearer, text)
     return _STOKER_TOKEN.sub(MASK, text) if "stk_" in text else text
 
 
@@ -91,22 +99,33 @@ def _mask_bearer(header: re.Match[str]) -> str:
     return header[0] if is_word else f"{header[1]}{MASK}"
 
 
-def _mask_named_values(text: str) -> str:
+def _mask_named_values(text: str, lowered: str) -> str:
     """Mask the values of all names that are surely secret."""
     pieces: list[str] = []
     copied = read = 0
-    for found in _SECRET_NAME.finditer(text):
+    # A few letters have two letters in lower case, and then the places differ.
+    is_aligned = len(lowered) == len(text)
+    parts = _PART.finditer(lowered) if is_aligned else _PART_IN_ANY_CASE.finditer(text)
+    for part in parts:
         # A name may contain several such parts, and a value may look like another name.
-        if found.start() < read:
+        if part.start() < read:
             continue
-        rest = _REST_OF_NAME.match(text, found.end())
-        read = rest.end() if rest is not None else found.end()
-        span = _span_of_value(text, _start_of_name(text, found.start()), read)
+        name = _start_of_name(text, part.start())
+        rest = _REST_OF_NAME.match(text, part.end())
+        read = rest.end() if rest is not None else part.end()
+        if not _is_secret_name(text, name, read):
+            continue
+        span = _span_of_value(text, name, read)
         if span is not None:
             first, last = span
             pieces += (text[copied:first], MASK)
             copied = read = last
     return "".join((*pieces, text[copied:])) if pieces else text
+
+
+def _is_secret_name(text: str, name: int, end: int) -> bool:
+    found = SURELY_SECRET.finditer(text, max(0, name - _BEFORE_NAME), end)
+    return any(each.end() > name for each in found) or text[name:end].lower().endswith(_HEADER)
 
 
 def _start_of_name(text: str, at: int) -> int:
