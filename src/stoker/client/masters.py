@@ -31,7 +31,7 @@ def parse_masters(text: str) -> tuple[str, ...]:
     """Base URLs from `http://a:8081,http://b:8081`; the scheme may be left out."""
     urls = tuple(_parse_url(part.strip()) for part in text.split(",") if part.strip())
     if not urls:
-        raise InvalidOption("no master is named: give one or more URLs like http://localhost:8081")
+        raise InvalidOption("no master is named: give one or more URLs like http://127.0.0.1:8081")
     return urls
 
 
@@ -44,7 +44,7 @@ def _parse_url(text: str) -> str:
         usable = False
     if not usable:
         raise InvalidOption(
-            f"a master is named by a URL like http://localhost:8081, found {text!r}"
+            f"a master is named by a URL like http://127.0.0.1:8081, found {text!r}"
         )
     return url.rstrip("/")
 

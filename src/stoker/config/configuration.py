@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from stoker.config.tree import Option, OptionTree
@@ -25,6 +26,8 @@ class Configuration:
     origins: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings for Spark itself: keys that start with `spark.` and are no options of Stoker."""
+    folder_file: Path | None = None
+    """The file, if it was read only because it is in the current directory: nobody has named it."""
 
     def of(self, owner: type[T]) -> T:
         """The options of one part. Raises InvalidOption when they contradict each other."""
@@ -55,6 +58,12 @@ class Configuration:
             return self
         return replace(
             self, values={**self.values, key: value}, origins={**self.origins, key: origin}
+        )
+
+    def is_from_folder(self, key: str) -> bool:
+        """Whether the option was set by a file that was read only because it was there."""
+        return self.folder_file is not None and self.origins.get(key, "").startswith(
+            f"{self.folder_file}:"
         )
 
     def origin(self, key: str) -> str:

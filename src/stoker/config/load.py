@@ -6,13 +6,17 @@ alone, before all others: a file that is not YAML, and an unknown environment va
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from stoker.config.configuration import Configuration
 from stoker.config.sources import (
+    FILE_NAME,
+    NAMING,
     Setting,
+    check_is_own,
     find_file,
     settings_in_environment,
     settings_on_command_line,
@@ -43,7 +47,11 @@ def load(
     `file` is the argument of --config. Without it the usual file is searched in `folder` and
     `home`, by default the current directory and the user's home.
     """
-    path = find_file(file, environment, folder=folder or Path.cwd(), home=home or Path.home())
+    here = (folder or Path.cwd()) / FILE_NAME
+    path = find_file(file, environment, folder=here.parent, home=home or Path.home())
+    folder_file = path if path == here and not file and not environment.get(NAMING) else None
+    if folder_file is not None:
+        check_is_own(folder_file)
     configuration = configuration_from(
         tree,
         [
@@ -55,7 +63,7 @@ def load(
     )
     for owner in tree.owners:
         configuration.of(owner)
-    return configuration
+    return replace(configuration, folder_file=folder_file)
 
 
 def _settings_in_file(path: Path, tree: OptionTree) -> list[Setting]:

@@ -4,6 +4,8 @@
 needs none skips the import of the option tree, which takes longer than its own work.
 """
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from stoker.config.values import Raw
 
 FILE_NAME = "stoker.yml"
+NAMING = "STOKER_CONFIG"
+"""Environment variable that names the file."""
 VARIABLE_PREFIX = "STOKER_"
 RESERVED_VARIABLES = frozenset(
     {
@@ -33,6 +37,7 @@ RESERVED_VARIABLES = frozenset(
     }
 )
 """Variables that begin with the prefix but are not options."""
+_ROOT = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +64,21 @@ def find_file(
             return found
     usual = (folder / FILE_NAME, home / ".config" / "stoker" / FILE_NAME)
     return next((path for path in usual if path.is_file()), None)
+
+
+def check_is_own(path: Path) -> None:
+    """Refuse a file of the current directory that another user has written, or could write.
+
+    Nobody has named it, and its settings decide which code runs.
+    """
+    status = path.stat()
+    if status.st_uid in (os.geteuid(), _ROOT) and not status.st_mode & stat.S_IWOTH:
+        return
+    raise InvalidOption(
+        f"the configuration file {path} belongs to another user, or every user may write to it; "
+        f"if you trust it, name it: --config {path}",
+        path=str(path),
+    )
 
 
 def may_be_set(environment: Mapping[str, str], *, folder: Path, home: Path) -> bool:

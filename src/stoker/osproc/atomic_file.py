@@ -1,6 +1,7 @@
 """Small files that are written whole or not at all."""
 
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,12 +14,14 @@ def write_atomically(
     mode: int = 0o666,
     sync: bool = False,
     many_writers: bool = False,
+    keep_owner: bool = False,
     before_rename: Callable[[], None] | None = None,
 ) -> None:
     """Write a temporary file beside `path` and rename it: readers see the old content or the new.
 
     The temporary file has a fixed name, so that one left by a crash is replaced by the next write.
     With `many_writers`, each process has its own, and the last rename wins.
+    With `keep_owner`, an existing file keeps its owner, group and permissions.
     With `sync`, the content is on the disk before the rename, so that a crash of the machine cannot
     leave an empty file. `mode` is subject to the umask. `before_rename` is a place for failpoints.
     Raises OSError, and then leaves no temporary file behind.
@@ -30,6 +33,8 @@ def write_atomically(
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(descriptor, "wb") as file:
+            if keep_owner:
+                _copy_owner(path, descriptor)
             file.write(content)
             if sync:
                 file.flush()
@@ -41,3 +46,12 @@ def write_atomically(
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _copy_owner(path: Path, descriptor: int) -> None:
+    """Give the open file owner, group and permissions of the other one, if that exists."""
+    with suppress(FileNotFoundError):
+        kept, own = path.stat(), os.fstat(descriptor)
+        if (kept.st_uid, kept.st_gid) != (own.st_uid, own.st_gid):
+            os.fchown(descriptor, kept.st_uid, kept.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(kept.st_mode))

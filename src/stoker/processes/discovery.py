@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from stoker.client.options import ClientOptions
 from stoker.config.sources import may_be_set
-from stoker.core.errors import Unavailable
+from stoker.core.errors import InvalidOption, Unavailable
 from stoker.processes.local.cluster_state import (
     ClusterState,
     default_directory,
@@ -47,8 +47,26 @@ def find_masters(named: str | None, configuration: "Configuration | None") -> st
     if surrounding is not None:
         return masters_on_record(surrounding)
     if configuration is not None and (configured := configuration.of(ClientOptions).master):
+        check_token_is_meant_for(configuration, configured)
         return configured
     return masters_on_record(default_directory())
+
+
+def check_token_is_meant_for(configuration: "Configuration", master: str) -> None:
+    """Refuse to show a token to a master that only a file of the current directory names.
+
+    Such a file may have come with a cloned repository, and the token would go to whoever wrote it.
+    A token in the same file was certainly meant for that master.
+    """
+    has_token = configuration.of(ClientOptions).token is not None
+    if not configuration.is_from_folder("client.master") or not has_token:
+        return
+    if not configuration.is_from_folder("client.token"):
+        raise InvalidOption(
+            f"the token of {configuration.origin('client.token')} is not sent to {master}: only "
+            f"{configuration.folder_file} in this directory names that master; if it is yours, "
+            f"name it with -m {master} or ${MASTER_VARIABLE}"
+        )
 
 
 def masters_on_record(directory: Path) -> str | None:

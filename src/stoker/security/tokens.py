@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import hmac
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -61,6 +62,7 @@ def allows(role: Role, permission: Permission) -> bool:
 VERSION = 1
 _PREFIX = "stk"
 _OWNER_ONLY = 0o600
+_ID = re.compile("[0-9a-f]{8}")
 
 
 class Token(Value):
@@ -132,6 +134,11 @@ class TokenFile:
         return self._tokens
 
     def add(self, token: Token) -> None:
+        if _ID.fullmatch(token.name):
+            raise InvalidInput(
+                f"{token.name} looks like the id of a token, by which tokens are revoked too; "
+                "choose another name"
+            )
         with self._changing() as tokens:
             if any(each.name == token.name for each in tokens):
                 raise InvalidInput(
@@ -168,7 +175,8 @@ class TokenFile:
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
         content = msgspec.json.format(msgspec.json.encode(_File(tokens=tokens)))
-        write_atomically(self._path, content + b"\n", mode=_OWNER_ONLY, sync=True)
+        # Masters must still be able to read it, also when root has changed it.
+        write_atomically(self._path, content + b"\n", mode=_OWNER_ONLY, sync=True, keep_owner=True)
 
 
 def _read(path: Path) -> tuple[Token, ...]:

@@ -98,6 +98,8 @@ def own() -> Iterator[Own]:
         own(
             *("cluster", "up", "--rest-port", "0", "--slots", "2"),
             *("-D", "taskmanager.classic.warm-at-start=true"),
+            # Busy machines need long to start three JVMs.
+            *("-D", "taskmanager.spark.start-timeout=5 min"),
         )
         (base / "job.py").write_text(JOB)
         (base / "program.py").write_text(PROGRAM)

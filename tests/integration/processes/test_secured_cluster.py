@@ -1,6 +1,9 @@
 """Two masters as real processes, over TLS and with tokens."""
 
+import asyncio
+import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,10 @@ import pytest
 from contract.certificates import authority
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.core.errors import AccessDenied
+from stoker.core.errors import AccessDenied, CoordinatorUnavailable
+from stoker.core.ids import Ids
+from stoker.ha.open import open_coordinator
+from stoker.ha.zookeeper.options import AccessControl, ZooKeeperOptions
 from stoker.processes.local.cluster import LocalCluster, probe_options
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
@@ -41,3 +47,39 @@ def test_leader_and_standby_answer_only_clients_with_a_token(tmp_path: Path) -> 
             assert BlockingClient(url, probe_options(known)).jobs() == []
             with pytest.raises(AccessDenied, match="requires a token"):
                 BlockingClient(url, probe_options(replace(known, token=None))).jobs()
+
+
+async def _leaders(url: str, options: ZooKeeperOptions) -> list[str]:
+    session = await open_coordinator(url, ids=Ids(), options=options)
+    try:
+        return await session.children("leader")
+    finally:
+        await session.close()
+
+
+def test_records_in_the_zookeeper_of_a_local_cluster_are_for_its_user_alone(
+    tmp_path: Path,
+) -> None:
+    with LocalCluster(tmp_path / "cluster", tied=True) as cluster:
+        state = cluster.start(
+            task_executors=0,
+            zookeeper=1,
+            with_token=True,
+            with_acl=True,
+            configuration="{rest.bind-port: 0, runner.umask: 022}",
+        )
+        cluster.wait_until_ready()
+        url, directory = state.high_availability, cluster.directory
+        assert url is not None
+        credential = (directory / "zookeeper" / "credential").read_text()
+        assert (directory / "zookeeper" / "credential").stat().st_mode & 0o077 == 0
+        for process in state.processes:
+            words = Path(f"/proc/{process.pid}/cmdline").read_text()
+            assert credential not in words
+        stranger = ZooKeeperOptions(connection_timeout=timedelta(seconds=5))
+        with pytest.raises(CoordinatorUnavailable, match=r"acl, \.auth"):
+            asyncio.run(_leaders(url, stranger))
+        own = ZooKeeperOptions(acl=AccessControl.CREATOR, auth=(f"digest:{credential}",))
+        assert "dispatcher" in asyncio.run(_leaders(url, own))
+        settings = json.loads((directory / "stoker.yml").read_text())
+        assert settings["runner.umask"] == "022"

@@ -53,6 +53,28 @@ async def test_a_root_below_a_foreign_node_can_be_used_once_it_exists(
         await session.close()
 
 
+async def test_nodes_of_an_open_past_are_reported(
+    open_session: OpenSession, caplog: pytest.LogCaptureFixture
+):
+    before = await open_session()
+    await before.commit([Create("jobs/a", b"")])
+    ours = replace(OPTIONS, acl=AccessControl.CREATOR, auth=("digest:stoker:secret",))
+    session = await open_session(options=ours)
+    assert "/+jobs" in caplog.text
+    assert "setAcl -R" in caplog.text
+    assert await session.read("jobs/a") is not None
+
+
+async def test_nodes_of_their_creator_are_not_reported(
+    open_session: OpenSession, caplog: pytest.LogCaptureFixture
+):
+    ours = replace(OPTIONS, acl=AccessControl.CREATOR, auth=("digest:stoker:secret",))
+    first = await open_session(options=ours)
+    await first.commit([Create("jobs/a", b"")])
+    await open_session(options=ours)
+    assert "setAcl" not in caplog.text
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for loopback and its key, in one file."""

@@ -155,7 +155,7 @@ def test_an_unreachable_master_is_named(stoker) -> None:
 
 
 def test_a_master_that_is_not_a_url_is_refused(stoker) -> None:
-    refused(stoker("list", "-m", "ftp://x"), "http://localhost:8081", "ftp://x", code=2)
+    refused(stoker("list", "-m", "ftp://x"), "http://127.0.0.1:8081", "ftp://x", code=2)
 
 
 def test_a_detached_job_needs_a_running_cluster(stoker, job) -> None:

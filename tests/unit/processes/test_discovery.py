@@ -9,7 +9,7 @@ import pytest
 import stoker
 from stoker.cli.connection import find_masters
 from stoker.cli.options.invocation import Invocation
-from stoker.core.errors import Unavailable
+from stoker.core.errors import InvalidOption, Unavailable
 from stoker.osproc.process_tree import start_time
 from stoker.processes.discovery import (
     MASTER_VARIABLE,
@@ -122,3 +122,38 @@ def test_a_local_cluster_leaves_it_to_its_record_where_its_masters_are(
     monkeypatch.setenv("STOKER_LOCAL_CLUSTER", str(home / "local"))
     name_masters_for_programs(read_configuration(None, [f"client.master={OPTION}"]))
     assert "STOKER_MASTER" not in os.environ
+
+
+def write_folder_file(folder: Path, text: str) -> Path:
+    path = folder / "stoker.yml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_of_the_directory_does_not_decide_who_is_shown_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have come with a cloned repository."""
+    path = write_folder_file(tmp_path, f"client.master: {OPTION}\n")
+    monkeypatch.setenv("STOKER_CLIENT_TOKEN", "stk_operators_secret")
+    for refused in (lambda: find_masters(Invocation()), stoker.connect):
+        with pytest.raises(InvalidOption, match=f"not sent to {OPTION}.*-m {OPTION}") as caught:
+            refused()
+        assert "operators_secret" not in caught.value.message
+    assert find_masters(Invocation(master=ARGUMENT)) == ARGUMENT
+    assert find_masters(Invocation(config=path)) == OPTION
+    monkeypatch.setenv("STOKER_CLIENT_MASTER", VARIABLE)
+    assert find_masters(Invocation()) == VARIABLE
+
+
+def test_a_file_that_names_both_master_and_token_is_used(tmp_path: Path) -> None:
+    write_folder_file(tmp_path, f"client:\n  master: {OPTION}\n  token: stk_a_b\n")
+    assert find_masters(Invocation()) == OPTION
+
+
+def test_a_file_of_the_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    path = write_folder_file(tmp_path, f"client.master: {OPTION}\n")
+    path.chmod(0o666)
+    with pytest.raises(InvalidOption, match=rf"every user may write.*--config {path}"):
+        find_masters(Invocation())
+    assert find_masters(Invocation(config=path)) == OPTION

@@ -114,3 +114,24 @@ def test_a_token_expires_at_its_time() -> None:
     assert token("a", "s", expires_ms=100).is_expired(100)
     assert not token("a", "s", expires_ms=100).is_expired(99)
     assert not token("a", "s").is_expired(10**15)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give a file away")
+def test_a_file_that_root_changes_stays_readable_for_its_owner(
+    file: TokenFile, tmp_path: Path
+) -> None:
+    path = tmp_path / "tokens.json"
+    file.add(token("a", "secret"))
+    os.chown(path, 65534, 65533)
+    path.chmod(0o640)
+    file.add(token("b", "secret"))
+    status = path.stat()
+    assert (status.st_uid, status.st_gid) == (65534, 65533)
+    assert stat.S_IMODE(status.st_mode) == 0o640
+
+
+def test_a_name_that_looks_like_an_id_is_refused(file: TokenFile) -> None:
+    """A token is revoked by its name or its id, and must not be mistaken for another one."""
+    with pytest.raises(InvalidInput, match="0123abcd looks like the id of a token"):
+        file.add(token("0123abcd", "secret", token_id="x"))
+    assert file.tokens == ()

@@ -15,6 +15,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import Conflict, InvalidInput, StokerError
+from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.processes.local.cluster import SAVEPOINTS, LocalCluster
 from stoker.processes.local.cluster_state import (
     ClusterState,
@@ -121,6 +122,7 @@ def up(
                 high_availability=configuration.of(ClusterOptions).high_availability,
                 configuration=configuration.as_file_text(),
                 with_token=not no_token and has_no_tokens,
+                with_acl=not configuration.of(ZooKeeperOptions).auth,
             )
             local.wait_until_ready(tell)
     except Conflict:

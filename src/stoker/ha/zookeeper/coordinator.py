@@ -35,7 +35,7 @@ from stoker.ha.zookeeper.failures import (
 from stoker.ha.zookeeper.folders import Folders
 from stoker.ha.zookeeper.link import Link, owner_text
 from stoker.ha.zookeeper.location import Location, Paths, name_of
-from stoker.ha.zookeeper.options import ZooKeeperOptions
+from stoker.ha.zookeeper.options import AccessControl, ZooKeeperOptions
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +72,8 @@ class ZooKeeperCoordinator:
         coordinator = cls(location, options, auto_renewing=auto_renewing)
         try:
             await coordinator._begin_session()
+            if options.acl is AccessControl.CREATOR:
+                await coordinator._report_open_nodes()
         except BaseException:
             await coordinator.close()
             raise
@@ -248,6 +250,19 @@ class ZooKeeperCoordinator:
         self._session_timeout = link.session_timeout
         self._note_contact(asked)
         self._on_state(link.state)
+
+    async def _report_open_nodes(self) -> None:
+        """ACLs hold for new nodes only: older ones may still be open."""
+        with self._failures_of(f"reading who may use {self._location.root}"):
+            found = await Folders(self._usable_link(), self._paths).find_open_nodes()
+        if found:
+            log.warning(
+                "every client of ZooKeeper may use these nodes, which were made without "
+                "high-availability.zookeeper.client.acl: %s; change them with ZooKeeper's command "
+                "line: addauth, then setAcl -R %s auth::cdrwa",
+                ", ".join(found),
+                self._location.root,
+            )
 
     def _on_state(self, state: ConnectionState) -> None:
         if self._link is None or self._closed:

@@ -45,6 +45,21 @@ class Folders:
         parts = self._paths.root.strip("/").split("/")
         await self._make(["/" + "/".join(parts[:end]) for end in range(1, len(parts) + 1)])
 
+    async def find_open_nodes(self) -> list[str]:
+        """The root and the folders directly below it that anybody may use, whoever made them."""
+        root = self._paths.root
+        nodes = await self._link.call(lambda client: client.get_children_async(root))
+        paths = [root, *(f"{root}/{node}" for node in sorted(nodes) if is_folder(node))]
+        found = await asyncio.gather(*(self._is_open(path) for path in paths))
+        return [path for path, is_open in zip(paths, found, strict=True) if is_open]
+
+    async def _is_open(self, path: str) -> bool:
+        try:
+            acls, _ = await self._link.call(lambda client: client.get_acls_async(path))
+        except NoNodeError:
+            return False
+        return any(acl.id.scheme == "world" and acl.perms for acl in acls)
+
     async def check_places(self, ops: Sequence[Op]) -> None:
         """InvalidInput when a key would be above or below another key.
 

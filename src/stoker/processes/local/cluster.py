@@ -11,6 +11,7 @@ time start or stop processes.
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -48,7 +49,7 @@ from stoker.processes.local.cluster_state import (
     write_state,
 )
 from stoker.processes.local.token import hashes_of, make_token, remove_token, token_of
-from stoker.processes.local.zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper, acl_for
 
 Tell = Callable[[str], None]
 
@@ -134,13 +135,15 @@ class LocalCluster:
         configuration: str = "{}",
         ports: Mapping[str, str] | None = None,
         with_token: bool = False,
+        with_acl: bool = False,
     ) -> ClusterState:
         """Start the processes and return at once; Conflict when some of them already run.
 
         With `zookeeper` set, the cluster starts that many servers and coordinates over them.
         `ports` names the REST port of a master, in place of the configured one.
 
-        With `with_token`, REST is for this user alone: the cluster gets a token of its own.
+        With `with_token`, REST is for this user alone: the cluster gets a token of its own. With
+        `with_acl`, so are the records in these ZooKeeper servers.
         """
         check_cluster_extra("a cluster on this machine")
         with self._locked():
@@ -152,10 +155,13 @@ class LocalCluster:
                 )
             own = ("log", "storage", "work")
             self._make_private_directories(*own, *(("zookeeper",) if zookeeper else ()))
-            self._write_configuration(configuration)
             (make_token if with_token else remove_token)(self.directory)
             if zookeeper:
-                high_availability = self._zookeeper(zookeeper).url()
+                ensemble = self._zookeeper(zookeeper)
+                high_availability = ensemble.url()
+                if with_acl:
+                    configuration = _with_settings(configuration, acl_for(ensemble.credential))
+            self._write_configuration(configuration)
             plan = ClusterState(high_availability=high_availability)
             state = ClusterState(
                 zookeeper=self._spawn_all("zookeeper", zookeeper, plan),
@@ -407,3 +413,12 @@ class LocalCluster:
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _with_settings(text: str, more: Mapping[str, str]) -> str:
+    """The text of a configuration file with more settings."""
+    # Imported late: YAML is slow to import, and few clusters need this.
+    import yaml  # noqa: PLC0415
+
+    # All values stay the texts that they are: only the type of an option says what they mean.
+    return json.dumps({**(yaml.load(text, Loader=yaml.BaseLoader) or {}), **more}, indent=2) + "\n"

@@ -7,6 +7,7 @@ with the thread that started them.
 import asyncio
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ from typing import Final, Self
 from stoker.core.errors import StartupFailed
 from stoker.engine.java import Java, bundled_java_home, find_java
 from stoker.engine.server_config import spark_home
+from stoker.osproc.atomic_file import write_atomically
 from stoker.osproc.captured_output import last_error_lines
 from stoker.osproc.parent_death import die_with_parent_command
 
@@ -31,6 +33,7 @@ READY_SECONDS: Final = 30.0
 _ASK_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 5.0
+_PASSWORD_BYTES: Final = 24
 
 _JARS: Final = ("zookeeper-", "slf4j-api-", "log4j-", "netty-", "metrics-core-", "snappy-java-")
 _JAVA_OPTIONS: Final = (
@@ -51,6 +54,12 @@ appender.console.name = console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{1}
 """
+
+
+def acl_for(credential: str) -> dict[str, str]:
+    """Settings by which only processes with this credential can use the records."""
+    prefix = "high-availability.zookeeper.client"
+    return {f"{prefix}.acl": "creator", f"{prefix}.auth": f"digest:{credential}"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +135,18 @@ class LocalZooKeeper:
 
     def url(self, root: str = "stoker") -> str:
         return f"zookeeper://{','.join(self.addresses)}/{root}"
+
+    @property
+    def credential(self) -> str:
+        """The user whose records no other user of the machine can touch, for `digest`.
+
+        It stays the same as long as the data does, whose owner it is.
+        """
+        file = self.directory / "credential"
+        if not file.exists():
+            text = f"stoker:{secrets.token_urlsafe(_PASSWORD_BYTES)}"
+            write_atomically(file, text.encode(), mode=0o600)
+        return file.read_text()
 
     def pid(self, index: int) -> int:
         return self._processes[index].pid
