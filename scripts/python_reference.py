@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_overloads
+from typing import Any, ForwardRef, TypeVar, get_args, get_overloads
 
 import stoker
 from stoker.client.steps import Asynchronous, Operation
@@ -25,11 +25,11 @@ The other classes are what they return. Errors are in `stoker.core.errors`.
 SECTIONS = (
     ("Writing a job", ("Pipeline",)),
     ("Connecting", ("connect", "connect_async")),
-    ("A cluster and its jobs", ("Cluster", "Job")),
+    ("A cluster and its jobs", ("Cluster", "Job", "Rows", "Row")),
     ("The same for programs with an event loop", ("AsyncCluster", "AsyncJob")),
 )
 
-_HOMES = ("stoker", "stoker.client.cluster")
+_HOMES = ("stoker", "stoker.client.cluster", "stoker.core.rows")
 _SIGNATURE_WIDTH = 88
 
 
@@ -71,6 +71,9 @@ def _method_of(kind: type, value: object) -> object:
     request: Any = value.__get__(None, kind)
     signature = inspect.signature(request)
     outcome = get_args(signature.return_annotation)[-1]
+    if isinstance(outcome, ForwardRef):
+        # A type of a library that need not be installed.
+        outcome = outcome.__forward_arg__
     if isinstance(outcome, TypeVar):
         outcome = "AsyncJob" if issubclass(kind, Asynchronous) else "Job"
 

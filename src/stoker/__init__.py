@@ -22,3 +22,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'stoker' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by `%load_ext stoker`: adds the cell magic `%%stoker`."""
+    import_module("stoker.notebook").register(shell)

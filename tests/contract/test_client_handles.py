@@ -3,8 +3,10 @@
 import asyncio
 import inspect
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,9 +19,9 @@ from stoker.client.source import load, load_sql
 from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed, NotFound
 from stoker.core.graph import SqlScript
 from stoker.core.results import JobDetails
-from stoker.core.states import JobStatus
+from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.rest import Master
-from stoker.testing.sample_jobs import FAILED, FINISHED, NEW, RUNNING, new_graph
+from stoker.testing.sample_jobs import FAILED, FINISHED, NEW, RUNNING, job_details, new_graph
 
 
 def surface(kind: type) -> dict[str, list[str]]:
@@ -87,13 +89,45 @@ async def test_wait_raises_after_its_timeout() -> None:
                 await cluster.job(RUNNING).wait(0.2)
 
 
-async def test_a_notebook_shows_state_and_progress() -> None:
-    async with Master().serving() as url:
-        html = await asyncio.to_thread(stoker.connect(url).job(RUNNING)._repr_html_)
-        assert "RUNNING" in html
-        assert "<progress" in html
-        html = await asyncio.to_thread(stoker.connect(url).job(FAILED)._repr_html_)
-        assert "AnalysisException" in html
+async def test_a_notebook_shows_state_and_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = Notebook(monkeypatch)
+    master = Master()
+    async with master.serving() as url:
+        await asyncio.to_thread(stoker.connect(url).job(FAILED)._ipython_display_)
+        assert "AnalysisException" in notebook.shown[0]
+        await asyncio.to_thread(stoker.connect(url).job(RUNNING)._ipython_display_)
+        assert "RUNNING" in notebook.shown[1]
+        assert "<progress" in notebook.shown[1]
+        master.dispatcher.set_status(RUNNING, JobStatus.FINISHED)
+        while "FINISHED" not in notebook.shown[-1]:
+            notebook.updated.clear()
+            await asyncio.wait_for(notebook.updated.wait(), 30)
+        await wait_for_thread("stoker-notebook-view")
+
+
+async def wait_for_thread(name: str) -> None:
+    for thread in threading.enumerate():
+        if thread.name == name:
+            await asyncio.to_thread(thread.join, 30)
+
+
+def test_handles_and_results_are_short_texts() -> None:
+    cluster = stoker.connect("http://one:1,http://two:2")
+    assert repr(cluster) == "<stoker cluster http://one:1,http://two:2>"
+    assert repr(cluster.job(FINISHED)) == f"<stoker job {FINISHED[:12]}>"
+    details = job_details(FINISHED, JobStatus.FINISHED, ExecutionState.FINISHED)
+    assert repr(details) == f"<details of job {details.name} ({FINISHED[:12]}): FINISHED>"
+
+
+async def test_the_rows_of_a_job_are_a_list_a_table_and_a_data_frame() -> None:
+    async with Master().serving() as url, stoker.connect_async(url) as cluster:
+        job = cluster.job(FINISHED)
+        assert [row["name"] for row in await job.rows()] == ["a", None, "c"]
+        assert (await job.to_arrow()).column("id").to_pylist() == [1, 2, 3]
+        frame = await asyncio.to_thread(stoker.connect(url).job(FINISHED).to_pandas)
+        assert frame["id"].tolist() == [1, 2, 3]
+        with pytest.raises(JobFailed, match="AnalysisException"):
+            await cluster.job(FAILED).rows()
 
 
 class Notebook:
@@ -104,18 +138,17 @@ class Notebook:
         self.updated = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         module = ModuleType("IPython.display")
-        module.HTML = lambda text: text  # type: ignore[attr-defined]
         module.display = self.display  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
         monkeypatch.setitem(sys.modules, "IPython.display", module)
 
-    def display(self, text: str, *, display_id: bool) -> "Notebook":
+    def display(self, picture: Any, *, display_id: bool) -> "Notebook":
         assert display_id
-        self.shown.append(text)
+        self.shown.append(picture._repr_html_())
         return self
 
-    def update(self, text: str) -> None:
-        self.shown.append(text)
+    def update(self, picture: Any) -> None:
+        self.shown.append(picture._repr_html_())
         # The blocking client runs in another thread.
         self._loop.call_soon_threadsafe(self.updated.set)
 

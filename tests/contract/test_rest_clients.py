@@ -15,7 +15,7 @@ import pytest
 
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
-from stoker.client.operations import OPERATION_POLL_SECONDS
+from stoker.client.operations import OPERATION_POLL_SECONDS, all_rows
 from stoker.client.options import ClientOptions
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import (
@@ -36,7 +36,7 @@ from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.options import RestOptions
 from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
-from stoker.testing.rest import DispatcherInMemory, Master
+from stoker.testing.rest import QUERY_RESULT, DispatcherInMemory, Master
 from stoker.testing.sample_jobs import (
     BROKEN,
     EXECUTOR,
@@ -123,6 +123,19 @@ async def test_every_query_is_answered(kind: str) -> None:
         assert len((await stoker.exceptions(FAILED)).entries) == 3
         assert (await stoker.overview()).slots_total == 4
         assert (await stoker.task_executors())[0].id == EXECUTOR
+
+
+async def test_rows_are_read_to_the_end_and_as_far_as_they_are_wanted(kind: str) -> None:
+    async with Master().serving() as url, client(kind, url) as stoker:
+        rows = await stoker.run(all_rows(FINISHED))
+        assert rows == [(1, "a"), (2, None), (3, "c")]
+        assert rows[0].name == "a"
+        assert (rows.total, rows.truncated) == (3, QUERY_RESULT.truncated)
+        assert len(await stoker.run(all_rows(FINISHED, most=2))) == 2
+        assert (await stoker.rows(FINISHED, offset=1)).next_offset == 2
+        assert (await stoker.rows(FINISHED, offset=9)).rows == []
+        with pytest.raises(NotFound, match="has no rows"):
+            await stoker.rows(RUNNING)
 
 
 async def test_jobs_in_quarantine_are_shown_retried_and_dropped(kind: str) -> None:

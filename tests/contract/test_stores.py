@@ -16,6 +16,7 @@ from stoker.core.errors import JobNotFound, KeyExists, LeadershipLost, NotFound
 from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure, JobDetails, JobResult
+from stoker.core.rows import QueryResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.ha import keys
 from stoker.ha.coordinator import Coordinator, Create, Put, Versioned, Watch
@@ -24,6 +25,7 @@ from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.cancellations import CancellationStore, JobRequest
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, JobGraphStore, Stored, StoredJob
 from stoker.ha.stores.job_results import JobResultStore, ResultRecord, UnreadableJob
+from stoker.ha.stores.query_results import QueryResultStore
 from stoker.ha.stores.shutdowns import ShutdownStage, ShutdownStore
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.storage.contract import Storage
@@ -350,6 +352,21 @@ async def test_clean_results_beyond_the_limits_of_age_and_count_are_pruned(store
     assert left == {jobs[0], jobs[3], jobs[4]}
     assert len(await stores.storage.list("results")) == 3
     assert await stores.results.prune(5000, max_age=None, max_count=None) == []
+
+
+async def test_the_rows_of_a_jobs_queries_go_with_its_result_and_not_before(stores: Stores):
+    job_id, other = stores.ids.job(), stores.ids.job()
+    for each in (job_id, other):
+        rows = QueryResultStore.of_attempt(stores.storage, each, AttemptId("1" * 32))
+        await rows.write_rows(1, 0, [b"[1]"])
+        await rows.record(1, QueryResult(statement="SELECT 1", columns=(), pieces=(1,)))
+        await stores.results.create_dirty(*result_and_details(each))
+        await stores.graphs.remove(each)
+        assert await rows.numbers() == [1]
+    await stores.results.mark_clean(job_id)
+    assert await stores.results.prune(10_000_000, max_age=timedelta(0), max_count=None) == [job_id]
+    assert await stores.storage.list(f"rows/{job_id}") == []
+    assert len(await stores.storage.list(f"rows/{other}")) == 2
 
 
 async def test_a_pruned_job_and_its_key_can_be_submitted_again(stores: Stores):

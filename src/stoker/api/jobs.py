@@ -1,5 +1,7 @@
 """Submitting jobs, and answers about them in the form of Flink's REST API."""
 
+from typing import Any
+
 import msgspec
 
 from stoker.api.metrics import VertexMetrics
@@ -7,6 +9,7 @@ from stoker.api.operations import FailureCause
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
+from stoker.core.rows import Column
 from stoker.core.states import ExecutionState, JobStatus
 
 NOT_ENDED = -1
@@ -215,6 +218,26 @@ class JobSubmitted(Camel, frozen=True, kw_only=True):
     """True when the same job was accepted before."""
     continues_from: str | None = None
     """The checkpoint of an ended job from which it starts, because it writes the same output."""
+
+
+class RowsAnswer(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:jobid/rows"""
+
+    queries: int
+    """Number of queries of the job whose rows are there."""
+    query: int
+    """Number of the query with these rows, from 1 on."""
+    statement: str
+    columns: list[Column]
+    """Names and types; types are those of Spark's schemas in their JSON form."""
+    rows: list[list[Any]]
+    """The values of each row; those that JSON lacks are texts, as docs/queries.md says."""
+    next_offset: int | None
+    """Offset at which the next rows begin; null when there are no more."""
+    total: int
+    """Number of rows of the query that are kept."""
+    truncated: str
+    """Why the query had more rows than are kept, in words; empty if all are there."""
 
 
 class LogAnswer(Dashed, frozen=True, kw_only=True):

@@ -12,11 +12,12 @@ from stoker.cli.output import duration_text, say
 from stoker.client.blocking import BlockingClient
 from stoker.client.progress import views_of
 from stoker.core.errors import NotFound, StokerError
-from stoker.core.graph import JobGraph, Program
+from stoker.core.graph import JobGraph, Program, SqlScript
 from stoker.core.headlines import headline_of
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.results import AttemptDetails, Failure, FailureRecord, JobDetails
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.gateways.attempt_logs import FAILURE_MARK
 
 
 class Display(Protocol):
@@ -27,6 +28,9 @@ class Display(Protocol):
 
     def say(self, text: str) -> None:
         """Print a sentence that stays on the screen."""
+
+    def print_output(self, stream: str, data: bytes) -> None:
+        """Print what the job has printed on `stdout` or `stderr`."""
 
     def set_aside(self) -> None:
         """Give the terminal back for a question; the next `show` takes it again."""
@@ -54,6 +58,9 @@ class PlainDisplay:
         if details.status.globally_terminal:
             self._print_status(details)
 
+    def print_output(self, stream: str, data: bytes) -> None:
+        write_output(stream, data)
+
     def set_aside(self) -> None:
         """Lines need no terminal to be given back."""
 
@@ -71,6 +78,13 @@ class PlainDisplay:
             self.say(text + detail)
 
 
+def write_output(stream: str, data: bytes) -> None:
+    """Write the bytes of a job's output unchanged to the same stream of this process."""
+    target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+    target.write(data)
+    target.flush()
+
+
 def display_on_stderr(*, quiet: bool = False, plain: bool = False) -> Display:
     """A live picture at a terminal; lines elsewhere or if `plain`; nothing if `quiet`."""
     if quiet:
@@ -85,7 +99,7 @@ def display_on_stderr(*, quiet: bool = False, plain: bool = False) -> Display:
     return LiveDisplay(Console(stderr=True))
 
 
-# What a program prints
+# What a job prints
 
 _SILENT = (ExecutionState.CREATED, ExecutionState.SCHEDULED, ExecutionState.DEPLOYING)
 _STREAMS = ("stdout", "stderr")
@@ -98,13 +112,24 @@ def is_program(graph: JobGraph) -> bool:
     return any(isinstance(vertex, Program) for vertex in graph.vertices)
 
 
-class ProgramDisplay:
-    """Adds to another display what a program prints, on the same two streams of this process."""
+def is_script(graph: JobGraph) -> bool:
+    return any(isinstance(vertex, SqlScript) for vertex in graph.vertices)
 
-    def __init__(self, display: Display, client: BlockingClient, job_id: JobId) -> None:
+
+class OutputDisplay:
+    """Adds to another display what the job's own code prints, on the same two streams.
+
+    `program`: the job is a program, whose error stream is printed to its end. That of other jobs
+    ends with the failure of the task, which the end of the job tells anyway.
+    """
+
+    def __init__(
+        self, display: Display, client: BlockingClient, job_id: JobId, *, program: bool
+    ) -> None:
         self._display = display
         self._client = client
         self._job_id = job_id
+        self._is_program = program
         self._offsets: dict[tuple[AttemptId, str], int] = {}
         self._errors = b""
 
@@ -125,6 +150,9 @@ class ProgramDisplay:
     def say(self, text: str) -> None:
         self._display.say(text)
 
+    def print_output(self, stream: str, data: bytes) -> None:
+        self._display.print_output(stream, data)
+
     def set_aside(self) -> None:
         self._display.set_aside()
 
@@ -141,7 +169,6 @@ class ProgramDisplay:
 
     def _print_from(self, attempt: AttemptDetails, stream: str, offset: int) -> int:
         """Print what is there; return the offset to continue from, or _COMPLETE."""
-        target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
         while True:
             try:
                 piece = self._client.attempt_log(self._job_id, attempt.attempt, stream, offset)
@@ -150,15 +177,33 @@ class ProgramDisplay:
             except StokerError:
                 # The next call of `show` asks again: a log must not end the watching of the job.
                 return offset
-            target.write(piece.data)
-            target.flush()
+            data, is_failure = piece.data, False
+            if stream == "stderr" and not self._is_program:
+                data, is_failure = before_failure(data, complete=piece.complete)
+            if data:
+                self.print_output(stream, data)
             if stream == "stderr":
-                self._errors = (self._errors + piece.data)[-_KEPT_BYTES:]
-            offset = piece.next_offset
-            if piece.complete:
+                self._errors = (self._errors + data)[-_KEPT_BYTES:]
+            if is_failure or piece.complete:
                 return _COMPLETE
-            if not piece.data:
+            offset += len(data)
+            if not data:
                 return offset
+
+
+_MARK = f"{FAILURE_MARK}\n".encode()
+
+
+def before_failure(data: bytes, *, complete: bool) -> tuple[bytes, bool]:
+    """The part before the mark of the task's failure, and whether the mark is there.
+
+    Bytes with which the mark may begin are left for the next call, unless the output is complete.
+    """
+    text, mark, _ = data.partition(_MARK)
+    if mark or complete:
+        return text, bool(mark)
+    start = next(at for at in range(len(_MARK), -1, -1) if data.endswith(_MARK[:at]))
+    return data[: len(data) - start], False
 
 
 # How a job ended

@@ -9,6 +9,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from stoker.cli.display import write_output
 from stoker.cli.output import STATE_COLOURS, duration_text
 from stoker.client.progress import RegionView, views_of
 from stoker.core.results import JobDetails
@@ -20,8 +21,13 @@ class LiveDisplay:
         self._console = console
         self._live: Live | None = None
         self._spinner = Spinner("dots")
+        self._unfinished: dict[str, bytes] = {}
+        """The last line of each output stream, as long as it has no end."""
 
     def show(self, details: JobDetails) -> None:
+        if details.status.globally_terminal:
+            for stream in tuple(self._unfinished):
+                self.print_output(stream, b"\n")
         if self._live is None:
             self._live = Live(console=self._console, refresh_per_second=8, transient=False)
             self._live.start()
@@ -29,6 +35,17 @@ class LiveDisplay:
 
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False)
+
+    def print_output(self, stream: str, data: bytes) -> None:
+        """Print whole lines in place of the picture, which is drawn again below them."""
+        lines, newline, rest = (self._unfinished.pop(stream, b"") + data).rpartition(b"\n")
+        if rest:
+            self._unfinished[stream] = rest
+        if newline:
+            if self._live is not None:
+                self._live.transient = True
+                self.set_aside()
+            write_output(stream, lines + newline)
 
     def set_aside(self) -> None:
         if self._live is not None:

@@ -19,6 +19,7 @@ COMMANDS = {
     "status": "stoker.cli.commands.status:status",
     "wait": "stoker.cli.commands.wait:wait",
     "logs": "stoker.cli.commands.logs:logs",
+    "rows": "stoker.cli.commands.rows:rows",
     "cancel": "stoker.cli.commands.cancel:cancel",
     "stop": "stoker.cli.commands.stop:stop",
     "savepoint": "stoker.cli.commands.savepoint:savepoint",

@@ -9,6 +9,7 @@ JOBS = {
     "status": "show one job",
     "wait": "watch a job to its end",
     "logs": "print a job's output",
+    "rows": "print what a SELECT gave",
     "cancel": "end a job",
     "queue": "list queues",
     "quarantine": "jobs that cannot load",
@@ -36,9 +37,8 @@ _COLUMN = 39
 _OPTIONS = """\
 Options, before or after the command; stoker COMMAND --help tells more:
   -m, --master URL  the master, else $STOKER_MASTER, else client.master
-  --config FILE     configuration file instead of stoker.yml
-  -D KEY=VALUE      set an option; repeatable
-  --json            answer in JSON            --version    -h, --help
+  --config FILE     read FILE, not stoker.yml  -D KEY=VALUE  set an option
+  --json            answer in JSON             --version, -h, --help
 """
 
 

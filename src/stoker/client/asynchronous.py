@@ -52,6 +52,11 @@ class AsyncClient(ClientOperations, Asynchronous):
         contexts = (context_for(url, self._options) for url in self._masters.urls)
         return next((context for context in contexts if context is not None), True)
 
+    @property
+    def masters(self) -> str:
+        """URLs of the masters, separated by commas."""
+        return ",".join(self._masters.urls)
+
     async def __aenter__(self) -> Self:
         return self
 

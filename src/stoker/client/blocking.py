@@ -135,6 +135,11 @@ class BlockingClient(ClientOperations, Blocking):
         self._sleep = sleep
         self._on_retry = on_retry
 
+    @property
+    def masters(self) -> str:
+        """URLs of the masters, separated by commas."""
+        return ",".join(self._masters.urls)
+
     def __enter__(self) -> Self:
         return self
 

@@ -28,6 +28,7 @@ from stoker.api.jobs import (
     JobSubmitted,
     LogAnswer,
     PlanAnswer,
+    RowsAnswer,
 )
 from stoker.api.operations import (
     ReplacementAnswer,
@@ -124,6 +125,17 @@ def attempt_log(
         path=_job_path(job_id, f"/attempts/{quote(attempt, safe='')}/log"),
         query={"stream": stream, "offset": str(offset)},
         read=lambda body: _decoded(body, LogAnswer),
+    )
+
+
+def rows(job_id: JobId, query: int | None = None, offset: int = 0) -> RestCall[RowsAnswer]:
+    """A piece of the rows that a query of the job returned, by default the last one."""
+    asked = {} if query is None else {"query": str(query)}
+    return RestCall(
+        method="GET",
+        path=_job_path(job_id, "/rows"),
+        query={**asked, "offset": str(offset)},
+        read=lambda body: _decoded(body, RowsAnswer),
     )
 
 

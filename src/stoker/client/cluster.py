@@ -5,6 +5,7 @@ value; on an AsyncCluster or an AsyncJob it is awaited.
 """
 
 from abc import abstractmethod
+from codecs import getincrementaldecoder, iterdecode
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,8 @@ from stoker.client import calls, operations
 from stoker.client.blocking import BlockingClient
 from stoker.client.calls import ReplacementSettings
 from stoker.client.job_names import find_job, whole_id
-from stoker.client.progress import job_html
+from stoker.client.notebook_view import NotebookView
+from stoker.client.rows import Rows
 from stoker.client.source import load, load_sql
 from stoker.client.steps import Asynchronous, Blocking, Operation, Request, RestCall, Steps
 from stoker.core.errors import InvalidInput
@@ -26,6 +28,9 @@ from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
     from stoker.client.asynchronous import AsyncClient
     from stoker.pipeline import Pipeline
     from stoker.pipeline.demands import DemandOverrides
@@ -128,7 +133,7 @@ class _JobOperations(Generic[J]):
         """A handle on another job of the same cluster."""
 
     def __repr__(self) -> str:
-        return f"<stoker job {self.id}>"
+        return f"<stoker job {self.id[:12]}>"
 
     @Operation
     def status(self) -> RestCall[JobStatus]:
@@ -230,18 +235,45 @@ class _JobOperations(Generic[J]):
         return operations.result(self.id, timeout)
 
     @Operation
+    def rows(self, query: int | None = None, *, timeout: float | None = None) -> Steps[Rows]:
+        """Wait until a SQL job has FINISHED; returns the rows of one of its queries, as a list.
+
+        Each row is a `Row`: `row[0]`, `row["name"]` or `row.name`. The cluster keeps a bounded
+        number of rows; `truncated` of the list says why some are missing, and is empty if all are
+        there. NotFound if the job has no such query; JobFailed as in `result`.
+
+        - `query`: number of the query in the script, from 1 on; None means the last one.
+        - `timeout`: as in `wait`.
+        """
+        return operations.result_rows(self.id, query, timeout)
+
+    @Operation
+    def to_arrow(
+        self, query: int | None = None, *, timeout: float | None = None
+    ) -> Steps["pyarrow.Table"]:
+        """The same rows as a table of pyarrow, which has to be installed."""
+        return (yield from operations.result_rows(self.id, query, timeout)).to_arrow()
+
+    @Operation
+    def to_pandas(
+        self, query: int | None = None, *, timeout: float | None = None
+    ) -> Steps["pandas.DataFrame"]:
+        """The same rows as a DataFrame of pandas, which has to be installed, like pyarrow."""
+        return (yield from operations.result_rows(self.id, query, timeout)).to_pandas()
+
+    @Operation
     def show(self) -> Steps[JobStatus]:
         """Show in a notebook how the job proceeds until its end; returns the final status."""
-        # Only notebooks have IPython, and only this method needs it.
-        from IPython.display import HTML, display  # noqa: PLC0415
+        view = NotebookView((yield from calls.job(self.id)))
+        return (yield from operations.watch(self.id, None, view.update))
 
-        details = yield from calls.job(self.id)
-        view = display(HTML(job_html(details)), display_id=True)
-        return (
-            yield from operations.watch(
-                self.id, None, lambda details: view.update(HTML(job_html(details)))
-            )
-        )
+    @Operation
+    def logs(self, stream: str = "stdout") -> Steps[str]:
+        """What the current attempts of the job have printed so far.
+
+        - `stream`: `"stdout"` or `"stderr"`.
+        """
+        return operations.log_text(self.id, stream)
 
 
 class Cluster(_ClusterOperations["Job"], Blocking):
@@ -253,6 +285,9 @@ class Cluster(_ClusterOperations["Job"], Blocking):
 
     def __init__(self, client: BlockingClient) -> None:
         self.client = client
+
+    def __repr__(self) -> str:
+        return f"<stoker cluster {self.client.masters}>"
 
     def __enter__(self) -> Self:
         return self
@@ -276,7 +311,7 @@ class Cluster(_ClusterOperations["Job"], Blocking):
 class Job(_JobOperations["Job"], Blocking):
     """A job of a cluster, by its `id`. Each method asks the cluster; nothing is cached.
 
-    As the last value of a notebook cell it shows the state of the job.
+    As the last value of a notebook cell it shows the state of the job, until the job has ended.
     """
 
     def __init__(self, client: BlockingClient, job_id: JobId) -> None:
@@ -286,19 +321,21 @@ class Job(_JobOperations["Job"], Blocking):
     def run(self, request: Request[T]) -> T:
         return self._client.run(request)
 
-    def logs(self, stream: str = "stdout", *, follow: bool = False) -> Iterator[bytes]:
-        """Pieces of the output of the job's current attempts.
+    def follow_logs(self, stream: str = "stdout") -> Iterator[str]:
+        """What the current attempts of the job print, piece by piece, until the job has ended.
 
         - `stream`: `"stdout"` or `"stderr"`.
-        - `follow`: continue with new output until the job has ended.
         """
-        return self._client.stream(operations.log(self.id, stream, follow=follow))
+        pieces = self._client.stream(operations.log(self.id, stream, follow=True))
+        return iterdecode(pieces, "utf-8", errors="replace")
 
     def _other(self, job_id: JobId) -> "Job":
         return Job(self._client, job_id)
 
-    def _repr_html_(self) -> str:
-        return job_html(self.details())
+    def _ipython_display_(self) -> None:
+        """Show the job in a notebook, and keep the picture up to date without holding the cell."""
+        view = NotebookView(self.details())
+        view.follow(lambda: self.wait(progress=view.update))
 
 
 class AsyncCluster(_ClusterOperations["AsyncJob"], Asynchronous):
@@ -309,6 +346,9 @@ class AsyncCluster(_ClusterOperations["AsyncJob"], Asynchronous):
 
     def __init__(self, client: "AsyncClient") -> None:
         self.client = client
+
+    def __repr__(self) -> str:
+        return f"<stoker cluster {self.client.masters}>"
 
     async def __aenter__(self) -> Self:
         await self.client.__aenter__()
@@ -349,13 +389,14 @@ class AsyncJob(_JobOperations["AsyncJob"], Asynchronous):
     async def run(self, request: Request[T]) -> T:
         return await self._client.run(request)
 
-    def logs(self, stream: str = "stdout", *, follow: bool = False) -> AsyncIterator[bytes]:
-        """Pieces of the output of the job's current attempts.
+    async def follow_logs(self, stream: str = "stdout") -> AsyncIterator[str]:
+        """What the current attempts of the job print, piece by piece, until the job has ended.
 
         - `stream`: `"stdout"` or `"stderr"`.
-        - `follow`: continue with new output until the job has ended.
         """
-        return self._client.stream(operations.log(self.id, stream, follow=follow))
+        decoder = getincrementaldecoder("utf-8")(errors="replace")
+        async for piece in self._client.stream(operations.log(self.id, stream, follow=True)):
+            yield decoder.decode(piece)
 
     def _other(self, job_id: JobId) -> "AsyncJob":
         return AsyncJob(self._client, job_id)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.api.operations import ReplacementState, SavepointOutcome
 from stoker.client import calls
@@ -14,6 +14,9 @@ from stoker.core.ids import AttemptId, JobId
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
+
+if TYPE_CHECKING:
+    from stoker.client.rows import Rows
 
 OPERATION_POLL_SECONDS = 0.2
 PROGRESS_SECONDS = 1.0
@@ -102,6 +105,42 @@ def log(job_id: JobId, stream: str, *, follow: bool) -> Generator[Step | bytes, 
         yield Pause(PROGRESS_SECONDS)
 
 
+def log_text(job_id: JobId, stream: str) -> Steps[str]:
+    """The present output of the job's current attempts."""
+    pieces: list[bytes] = []
+    steps, answer = log(job_id, stream, follow=False), None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration:
+            return b"".join(pieces).decode(errors="replace")
+        answer = None
+        if isinstance(step, bytes):
+            pieces.append(step)
+        else:
+            answer = yield step
+
+
+def all_rows(job_id: JobId, query: int | None = None, *, most: int | None = None) -> "Steps[Rows]":
+    """The rows that a query of the job returned, by default the last one.
+
+    `most`: stop after the piece with this many rows; the others are left out.
+    """
+    # Imported on use: few commands show rows.
+    from stoker.client.rows import rows_of  # noqa: PLC0415
+
+    pieces = [(yield from calls.rows(job_id, query))]
+    while (offset := pieces[-1].next_offset) is not None and (most is None or offset < most):
+        pieces.append((yield from calls.rows(job_id, pieces[0].query, offset)))
+    return rows_of(pieces)
+
+
+def result_rows(job_id: JobId, query: int | None, timeout: float | None) -> "Steps[Rows]":
+    """The rows of a query, once the job has FINISHED."""
+    yield from result(job_id, timeout)
+    return (yield from all_rows(job_id, query))
+
+
 def savepoint(job_id: JobId, directory: str | None = None, *, cancel: bool = False) -> Steps[str]:
     """Path of the finished savepoint; SavepointFailed with the cause otherwise."""
     trigger_id = yield from calls.begin_savepoint(job_id, directory, cancel=cancel)
@@ -188,6 +227,7 @@ class ClientOperations:
     plan = operation_of(calls.plan)
     exceptions = operation_of(calls.exceptions)
     attempt_log = operation_of(calls.attempt_log)
+    rows = operation_of(calls.rows)
     cancel = operation_of(calls.cancel)
     heartbeat = operation_of(calls.heartbeat)
 

@@ -31,6 +31,7 @@ FAILPOINTS: Final = frozenset(
         "job-results.after-marking-clean",
         "job-results.before-pruning-record",
         "job-results.before-pruning-content",
+        "job-results.before-pruning-rows",
         "job-results.after-pruning-content",
         "cancellations.before-record",
         "cancellations.after-record",

@@ -145,6 +145,10 @@ class JobDetails(Value):
     restarts: int = 0
     """Restarts after failures, under the present leader."""
 
+    def __repr__(self) -> str:
+        # Short, because it is what a notebook prints after `job.result()`.
+        return f"<details of job {self.name} ({self.job_id[:12]}): {self.status}>"
+
 
 class JobSummary(Value):
     job_id: JobId

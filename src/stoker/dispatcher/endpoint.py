@@ -36,6 +36,7 @@ from stoker.dispatcher.attached_clients import AttachedClients
 from stoker.dispatcher.attempt_logs import AttemptLogReader
 from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.quarantine import was_dropped
+from stoker.dispatcher.query_rows import read_rows
 from stoker.dispatcher.replacements.registry import Replacements
 from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
@@ -49,6 +50,7 @@ from stoker.gateways.dispatcher import (
     JobsSince,
     QuarantinedJob,
     QueueOverview,
+    RowsPiece,
     SavepointStatus,
     Submitted,
 )
@@ -222,6 +224,10 @@ class Dispatcher(Endpoint):
     ) -> LogPiece:
         details = await self.job_details(job_id)
         return await self._logs.read(details, attempt, stream, offset)
+
+    async def read_rows(self, job_id: JobId, query: int | None, offset: int) -> RowsPiece:
+        details = await self.job_details(job_id)
+        return await read_rows(self._services.storage, details, query, offset)
 
     def job_result(self, job_id: JobId) -> JobResult | None:
         if self._jobs.get(job_id) is not None:

@@ -29,7 +29,7 @@ from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
 
-FOLDERS: Final = ("jobs", "results", "blobs", "logs")
+FOLDERS: Final = ("jobs", "results", "blobs", "logs", "rows")
 """Each has one sub-folder per job. The sweep touches nothing else in the storage."""
 
 Pointer = str | None
@@ -83,7 +83,7 @@ def is_wanted(path: str, known: KnownJobs) -> bool:
             return _is_pointed_to(known.results, job_id, path)
         case "jobs" if inside.startswith("graph/") and job_id in known.jobs:
             return _is_pointed_to(known.jobs, job_id, path)
-        case "logs":
+        case "logs" | "rows":
             return job_id in known.jobs or job_id in known.results or job_id in known.in_use
         case "jobs" | "blobs":
             return job_id in known.jobs or job_id in known.in_use

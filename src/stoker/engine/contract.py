@@ -34,6 +34,8 @@ class Task:
     """URL of the directory with the job's materialized vertices, one directory each."""
     checkpoint_root: str
     """URL of the directory with the job's streaming checkpoints, one directory for each region."""
+    rows_root: str = ""
+    """URL of the directory for the rows that the queries of this attempt return."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Local file of each artifact by its name, already verified."""
     lease_until: float = math.inf

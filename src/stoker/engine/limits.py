@@ -33,6 +33,10 @@ class RunnerLimits(Value):
     open_files: int | None = None
     worker_memory: int | None = None
     """Bytes that Spark's Python workers may take for the task; None: as many as `memory`."""
+    result_rows: int | None = None
+    """Rows that are kept of each query of a script."""
+    result_bytes: int | None = None
+    """Bytes of rows, as JSON, that are kept of all queries of a script together."""
 
     @property
     def memory_of_workers(self) -> int:
@@ -56,6 +60,8 @@ def limits_of(options: EngineOptions, machine_memory: int, asked_memory: int = 0
         memory=int(memory if allowed is None else min(memory, allowed)),
         processes=options.runner_processes,
         open_files=options.runner_open_files,
+        result_rows=options.result_rows,
+        result_bytes=int(options.result_size),
     )
 
 

@@ -112,6 +112,16 @@ class EngineOptions:
         "Largest log of a task's output; the middle of a longer output is left out",
         ByteSize(64 * 1024**2),
     )
+    result_rows: int = option(
+        "sql.result.max-rows",
+        "Rows that are kept of each SELECT of a SQL script, for whoever asks for its result",
+        10_000,
+    )
+    result_size: ByteSize = option(
+        "sql.result.max-size",
+        "Size of the rows, as JSON, that are kept of all SELECTs of a SQL script together",
+        ByteSize(8 * 1024**2),
+    )
     recycle_after_tasks: int | None = option(
         "taskmanager.spark.recycle-after-tasks",
         "Replace a Spark server that has run this many tasks; it ends when its last task has ended",

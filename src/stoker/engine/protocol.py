@@ -66,6 +66,8 @@ class RunTask(Value, tag="run"):
     materialized_root: str
     checkpoint_root: str
     artifacts: dict[str, str]
+    rows_root: str = ""
+    """URL of the directory for the rows that the queries of this attempt return."""
     python_path: tuple[str, ...] = ()
     """Directories with the packages installed for the job."""
     limits: RunnerLimits | None = None

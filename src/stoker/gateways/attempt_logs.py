@@ -7,6 +7,9 @@ from stoker.core.values import Value
 LARGEST_PIECE = 256 * 1024
 """Most bytes of a log that one call reads."""
 
+FAILURE_MARK = "[stoker: the task failed]"
+"""Line of an attempt's error stream that ends the output of user code; the failure follows."""
+
 
 class LogStream(StrEnum):
     STDOUT = "stdout"

@@ -12,6 +12,7 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult, JobSummary
+from stoker.core.rows import QueryResult
 from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.values import Millis, Value
 from stoker.gateways.attempt_logs import LogPiece, LogStream
@@ -35,6 +36,18 @@ class ClusterOverview(Value):
     jobs_finished: int
     jobs_cancelled: int
     jobs_failed: int
+
+
+class RowsPiece(Value):
+    """A part of the rows that a query returned."""
+
+    queries: int
+    """Number of queries whose rows are there."""
+    query: int
+    """Number of this query, from 1 on."""
+    result: QueryResult
+    rows: bytes = b"[]"
+    """The rows from the offset on, a JSON array; empty at the end."""
 
 
 class QueueOverview(Value):
@@ -115,6 +128,13 @@ class DispatcherGateway(Protocol):
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
     ) -> LogPiece:
         """Works while the attempt runs and after its end. NotFound for an unknown attempt."""
+        ...
+
+    async def read_rows(self, job_id: JobId, query: int | None, offset: int) -> RowsPiece:
+        """Rows that a query of a SQL script returned, by its number; by default the last query.
+
+        NotFound if the job has no such query, or returned nothing yet.
+        """
         ...
 
     async def job_result(self, job_id: JobId) -> JobResult | None:

@@ -105,6 +105,25 @@ def log_chunk(job_id: JobId, attempt_id: AttemptId, stream: str, number: int) ->
     return f"logs/{job_id}/{attempt_id}/{stream}/{number:06}"
 
 
+def rows_folder(job_id: JobId) -> str:
+    """Folder of the rows that the queries of a job returned."""
+    return f"rows/{job_id}"
+
+
+def rows_of_attempt(job_id: JobId, attempt_id: AttemptId) -> str:
+    return f"{rows_folder(job_id)}/{attempt_id}"
+
+
+def query_result(number: int) -> str:
+    """Path of the record about a query's rows, within the folder of the attempt."""
+    return f"{number:06}/result.json"
+
+
+def query_rows(number: int, piece: int) -> str:
+    """Path of a piece of a query's rows, within the folder of the attempt."""
+    return f"{number:06}/rows-{piece:06}.json"
+
+
 def part(text: str) -> str:
     """Any text of a user as one part of a key; different texts give different parts."""
     return quote(text, safe="").replace(".", "%2E")

@@ -24,6 +24,7 @@ from stoker.pipeline.drafts import (
     UserFunction,
     VertexDraft,
 )
+from stoker.pipeline.interactive import is_typed_in
 from stoker.pipeline.texts import as_text, as_texts, optional_text, refuse
 from stoker.pipeline.vertex_arguments import (
     File,
@@ -365,7 +366,8 @@ class Pipeline:
         )
 
     def _add(self, draft: VertexDraft) -> None:
-        if draft.name in self._vertices:
+        # In a notebook, a cell that runs again replaces what it has defined before.
+        if draft.name in self._vertices and not is_typed_in():
             is_default_name = isinstance(draft, SinkDraft) and draft.name.startswith(
                 f"{draft.input}-"
             )

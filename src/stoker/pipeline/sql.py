@@ -125,6 +125,36 @@ def split_statements(script: str) -> list[str]:
     return [statement for statement in statements if statement]
 
 
+_QUERIES = frozenset(
+    {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN"}
+)
+_CHANGES = frozenset({"INSERT", "MERGE", "UPDATE", "DELETE"})
+
+
+def returns_rows(statement: str) -> bool:
+    """Whether a statement of a script is a query, whose rows somebody may want to see.
+
+    WITH and FROM may also begin a statement that changes a table.
+    """
+    try:
+        code = [token for token in tokens(statement) if token.is_code]
+    except Unterminated:
+        return False
+    first = next((token.word for token in code if token.text != "("), "")
+    if first not in _QUERIES:
+        return False
+    return first not in {"WITH", "FROM"} or not _CHANGES & _words_outside_parentheses(code)
+
+
+def _words_outside_parentheses(code: list[SqlToken]) -> set[str]:
+    depth, words = 0, set()
+    for token in code:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0:
+            words.add(token.word)
+    return words
+
+
 def script_draft(script: str, *, file: str, default_name: str) -> JobDraft:
     """Raises InvalidJobGraph for an empty script and for a bad comment at its head."""
     try:

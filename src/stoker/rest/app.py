@@ -22,6 +22,7 @@ from stoker.rest.jobs.checkpoint_handlers import CHECKPOINT_HANDLERS
 from stoker.rest.jobs.job_handlers import JOB_HANDLERS
 from stoker.rest.jobs.log_handlers import LOG_HANDLERS
 from stoker.rest.jobs.metrics import METRIC_HANDLERS
+from stoker.rest.jobs.row_handlers import ROW_HANDLERS
 from stoker.rest.jobs.vertex_handlers import VERTEX_HANDLERS
 from stoker.rest.programs.handlers import PROGRAM_HANDLERS
 from stoker.rest.requests.submission import submit
@@ -33,6 +34,7 @@ HANDLERS = (
     submit,
     *JOB_HANDLERS,
     *LOG_HANDLERS,
+    *ROW_HANDLERS,
     *METRIC_HANDLERS,
     *CHECKPOINT_HANDLERS,
     *VERTEX_HANDLERS,

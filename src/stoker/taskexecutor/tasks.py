@@ -35,6 +35,7 @@ from stoker.engine.contract import (
 )
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import MOVED
+from stoker.ha.keys import rows_of_attempt
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.security.redaction import redact_failure, secret_values_of
 from stoker.storage.contract import Storage
@@ -187,6 +188,7 @@ class TaskRuns:
             directory=directory,
             materialized_root=self._services.storage.url(f"{root}/materialized"),
             checkpoint_root=self._services.storage.url(f"{root}/checkpoints"),
+            rows_root=self._services.storage.url(rows_of_attempt(graph.job_id, deployment.attempt)),
             artifacts=artifacts,
             lease_until=held.lease_until,
             lease_margin=self._lease.margin.total_seconds(),

@@ -27,6 +27,7 @@ from stoker.core.graph import JobGraph, Program, Sink, SqlScript
 from stoker.core.ids import BlobKey, Ids, InstanceId, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult, summary_of
+from stoker.core.rows import Column, QueryResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.gateways.dispatcher import (
     ClusterOverview,
@@ -34,6 +35,7 @@ from stoker.gateways.dispatcher import (
     JobsSince,
     QuarantinedJob,
     QueueOverview,
+    RowsPiece,
     Submitted,
 )
 from stoker.gateways.inspection import InspectionGateway, LoggedFile, LogListing
@@ -57,6 +59,14 @@ from stoker.testing.sample_jobs import (
     START,
     job_details,
 )
+
+QUERY_RESULT = QueryResult(
+    statement="SELECT id, name FROM people",
+    columns=(Column(name="id", type="long"), Column(name="name", type="string")),
+    pieces=(2, 1),
+    truncated="only the first 3 rows are kept (sql.result.max-rows)",
+)
+"""What the only query of the job FINISHED returned."""
 
 
 class DispatcherInMemory(DispatcherGateway):
@@ -208,6 +218,14 @@ class DispatcherInMemory(DispatcherGateway):
         if job_id not in self.quarantine:
             raise NotFound(f"no job with id {job_id} is in quarantine")
         return self.quarantine[job_id]
+
+    async def read_rows(self, job_id: JobId, query: int | None, offset: int) -> RowsPiece:
+        await self.job_details(job_id)
+        if job_id != FINISHED or query not in (None, 1):
+            raise NotFound(f"job {job_id} has no rows")
+        # Two pieces, of two rows and of one.
+        rows = ([[1, "a"], [2, None]], [[3, "c"]])[offset // 2][offset % 2 :] if offset < 3 else []
+        return RowsPiece(queries=1, query=1, result=QUERY_RESULT, rows=msgspec.json.encode(rows))
 
     async def queues(self) -> list[QueueOverview]:
         self._check()

@@ -112,6 +112,7 @@ class Bench:
             directory=directory,
             materialized_root=(self.root / "materialized").as_uri(),
             checkpoint_root=checkpoint_root or (self.root / "checkpoints").as_uri(),
+            rows_root=(self.root / "rows" / attempt).as_uri(),
             artifacts=artifacts or {},
             lease_until=lease.until,
             lease_margin=lease.margin,

@@ -19,6 +19,8 @@ EXEMPT = {
     "ShutdownStore._write": "the write of its callers, which have their own around it",
     "JobGraphStore._create": "the write of `put`, which has its own around it",
     "PublicationStore.decide": "the write of a runner, which has its own around it",
+    "QueryResultStore.write_rows": "the write of a runner; its next attempt writes elsewhere",
+    "QueryResultStore.record": "the write of a runner; its next attempt writes elsewhere",
     "JobGraphStore._discard": "content that no record points to; the sweep removes it too",
     "JobResultStore._discard": "content that no record points to; the sweep removes it too",
     "CancellationStore.remove": "a request for a job that is gone; removed with the job's record",

@@ -305,3 +305,32 @@ def test_a_restart_policy_can_be_written_in_three_ways() -> None:
 def test_every_public_name_exists() -> None:
     assert sorted(stoker.__all__) == ["Pipeline", "__version__", "connect", "connect_async"]
     assert all(hasattr(stoker, name) for name in stoker.__all__)
+
+
+NOTEBOOK = {"__name__": "__main__"}
+"""Variables of a notebook, which has no file."""
+FILE = {"__name__": "jobs", "__file__": "/jobs.py"}
+TWICE = """
+for number in (1, 2):
+    pipeline.source("numbers", sql=f"SELECT {number}")
+    pipeline.sink("numbers", name="out", format="noop")
+"""
+
+
+def test_a_cell_that_runs_again_replaces_what_it_defined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
+    pipeline = Pipeline("cells")
+    exec(TWICE, {**NOTEBOOK, "pipeline": pipeline})
+    source, _ = pipeline.build().vertices
+    assert source.read == Sql(query="SELECT 2")
+
+
+@pytest.mark.parametrize(("variables", "prompt"), [(FILE, True), (NOTEBOOK, False)])
+def test_in_a_file_a_name_is_used_once(
+    variables: dict[str, str], prompt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a file that somebody loads at a prompt, and in a script without one."""
+    if prompt:
+        monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    with pytest.raises(InvalidJobGraph, match="the name is used twice"):
+        exec(TWICE, {**variables, "pipeline": Pipeline("file")})

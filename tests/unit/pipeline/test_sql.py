@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from stoker.core.graph import SqlScript
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job
-from stoker.pipeline.sql import Unterminated, split_statements, tables_read, tokens
+from stoker.pipeline.sql import (
+    Unterminated,
+    returns_rows,
+    split_statements,
+    tables_read,
+    tokens,
+)
 
 Refusal = Callable[[Callable[[], object]], str]
 WriteFile = Callable[[str, str], Path]
@@ -160,3 +166,42 @@ def test_a_bad_script_is_reported_with_its_line(
 ) -> None:
     path = write("job.sql", script)
     assert message in refusal(lambda: load_job(path))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select 1",
+        "SELECT * FROM t -- with a comment",
+        "/* first */ (select 1) union (select 2)",
+        "with a as (select 1) select * from a",
+        "WITH updated AS (SELECT 1 AS `delete`) TABLE updated",
+        "values (1), (2)",
+        "from t select a",
+        "from t |> where a > 1",
+        "show tables",
+        "describe t",
+        "explain select 1",
+    ],
+)
+def test_a_query_returns_rows(statement: str) -> None:
+    assert returns_rows(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create table t as select 1",
+        "insert into t select 1",
+        "with a as (select 1) insert into t select * from a",
+        "from t insert into u select a",
+        "create temp view v as select 1",
+        "set spark.sql.ansi.enabled = true",
+        "drop table t",
+        "use default",
+        "",
+        "select 'never closed",
+    ],
+)
+def test_a_statement_that_changes_something_returns_none(statement: str) -> None:
+    assert not returns_rows(statement)

@@ -11,7 +11,7 @@ from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.client.cluster import Job
+from stoker.client.operations import log
 
 
 @click.command()
@@ -30,8 +30,8 @@ def logs(invocation: Invocation, job: str, stream: str | None, follow: bool) -> 
     Example: stoker logs nightly-load --follow
     """
     with connect(invocation) as client:
-        found = Job(client, find_job(client, job))
-        pieces = found.logs(stream or "stdout", follow=follow)
+        job_id = find_job(client, job)
+        pieces = client.stream(log(job_id, stream or "stdout", follow=follow))
         if invocation.json:
             _echo_lines(pieces, stream or "stdout")
             return OK

@@ -1,15 +1,18 @@
 """`stoker run`."""
 
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
 from stoker.cli.display import (
-    ProgramDisplay,
+    OutputDisplay,
     display_on_stderr,
     exit_code_of,
     is_program,
+    is_script,
     job_end_text,
 )
 from stoker.cli.exit_codes import INTERRUPTED, OK
@@ -18,14 +21,24 @@ from stoker.cli.options.attachment import attach_to_client, heartbeats_for
 from stoker.cli.options.failure import trace_option
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.options.job import JobFile, StartingPoint, job_file_options, restore_options
+from stoker.cli.options.job import (
+    JobFile,
+    StartingPoint,
+    job_file_options,
+    output_option,
+    restore_options,
+)
 from stoker.cli.output import echo_json, say
+from stoker.cli.rows import print_queries, write_rows
 from stoker.cli.savepoint_texts import continuation_text, left_state_text
 from stoker.cli.temporary_cluster import temporary_cluster
 from stoker.client.blocking import BlockingClient
-from stoker.core.errors import InvalidInput, Unavailable
+from stoker.client.operations import all_rows
+from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.graph import JobGraph, JobType, engine_of
 from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
 from stoker.pipeline.building import LoadedJob
 
 
@@ -40,6 +53,7 @@ from stoker.pipeline.building import LoadedJob
     is_flag=True,
     help="Let the cluster cancel the job when this command ends, for whatever reason.",
 )
+@output_option
 @restore_options
 @job_file_options
 @trace_option
@@ -52,11 +66,13 @@ def run(
     detached: bool,
     attached: bool,
     trace: bool,
+    output: Path | None,
 ) -> int:
     """Run a job and watch it until its end.
 
-    FILE is a Python pipeline, a YAML job, a SQL script, or any PySpark script. A script runs as it
-    is: its output is printed here, and its exit code becomes the exit code of the command.
+    FILE is a Python pipeline, a YAML job, a SQL script, or any PySpark script. What the job's own
+    code prints is printed here, and so are the rows of each SELECT of a SQL script. A PySpark
+    script runs as it is, and its exit code becomes the exit code of the command.
     FILE.py:NAME picks one of several pipelines. ARGS are passed to a Python file; put -- before
     arguments that begin with a dash.
 
@@ -70,6 +86,8 @@ def run(
         raise InvalidInput(
             "a job is either --detached or cancelled with this command (-sae); give one of the two"
         )
+    if output is not None:
+        _check_gives_rows(loaded.graph, detached=detached)
     loaded = attach_to_client(loaded, invocation) if attached else loaded
     masters = find_masters(invocation)
     if masters is None and detached:
@@ -92,9 +110,8 @@ def run(
             if detached:
                 return _report_accepted(invocation, loaded, job_id)
             _report_engine(loaded.graph)
-            return _watch(
-                invocation, client, loaded.graph, job_id, temporary=is_temporary, trace=trace
-            )
+            watched = _WatchedJob(invocation, client, loaded.graph, job_id, output)
+            return watched.until_end(temporary=is_temporary, trace=trace)
         except KeyboardInterrupt:
             if not is_temporary:
                 say(
@@ -112,43 +129,83 @@ def _report_accepted(invocation: Invocation, loaded: LoadedJob, job_id: JobId) -
     return OK
 
 
+def _check_gives_rows(graph: JobGraph, *, detached: bool) -> None:
+    if not is_script(graph):
+        raise InvalidInput(
+            "--output writes the rows of a SELECT in a SQL script, and this job is none; give it a "
+            "sink that writes what you want"
+        )
+    if detached:
+        raise InvalidInput(
+            "--output waits for the rows, and --detached does not; write them later with: "
+            "stoker rows JOB --output FILE"
+        )
+
+
 def _report_engine(graph: JobGraph) -> None:
     if graph.engine_reason:
         say(f"The job runs on the {engine_of(graph)} engine: {graph.engine_reason}.")
 
 
-def _watch(
-    invocation: Invocation,
-    client: BlockingClient,
-    graph: JobGraph,
-    job_id: JobId,
-    *,
-    temporary: bool,
-    trace: bool,
-) -> int:
-    program = is_program(graph)
-    display = display_on_stderr(quiet=invocation.json, plain=program)
-    output = ProgramDisplay(display, client, job_id)
-    if program and not invocation.json:
-        display = output
-    with closing(display), heartbeats_for(graph, client, invocation):
-        can_leave = not temporary and graph.client_timeout_seconds is None
-        can_stop = graph.job_type is JobType.STREAMING
-        ask = ask_about_interrupt(can_leave=can_leave, can_stop=can_stop)
-        follower = JobFollower(client, job_id, display, ask)
-        try:
-            details = follower.until_end(f"Job {job_id} is accepted.")
-        except UserLeft:
-            say(f"Job {job_id} keeps running. Watch it with: stoker wait {job_id[:12]}")
-            return OK
-    if invocation.json:
-        echo_json(details)
-    else:
-        text = job_end_text(
-            details, trace=trace, already_told=output.printed_errors, temporary=temporary
+@dataclass(frozen=True)
+class _WatchedJob:
+    invocation: Invocation
+    client: BlockingClient
+    graph: JobGraph
+    job_id: JobId
+    output: Path | None
+    """File for the rows of a script's last query."""
+
+    def until_end(self, *, temporary: bool, trace: bool) -> int:
+        """Show what the job does and prints until its end; returns the exit code."""
+        invocation, graph = self.invocation, self.graph
+        program = is_program(graph)
+        display = display_on_stderr(quiet=invocation.json, plain=program)
+        output = OutputDisplay(display, self.client, self.job_id, program=program)
+        if not invocation.json:
+            display = output
+        with closing(display), heartbeats_for(graph, self.client, invocation):
+            can_leave = not temporary and graph.client_timeout_seconds is None
+            can_stop = graph.job_type is JobType.STREAMING
+            ask = ask_about_interrupt(can_leave=can_leave, can_stop=can_stop)
+            follower = JobFollower(self.client, self.job_id, display, ask)
+            try:
+                details = follower.until_end(f"Job {self.job_id} is accepted.")
+            except UserLeft:
+                say(
+                    f"Job {self.job_id} keeps running. Watch it with: "
+                    f"stoker wait {self.job_id[:12]}"
+                )
+                return OK
+        self._report_end(
+            details,
+            job_end_text(
+                details, trace=trace, already_told=output.printed_errors, temporary=temporary
+            ),
         )
-        # The output of a program is the result of the command: this line goes to stderr.
-        click.echo(text, err=program)
-        if (left := left_state_text(details)) is not None:
-            say(left)
-    return INTERRUPTED if follower.interrupted else exit_code_of(details)
+        return INTERRUPTED if follower.interrupted else exit_code_of(details)
+
+    def _report_end(self, details: JobDetails, text: str) -> None:
+        has_rows = is_script(self.graph) and details.status is JobStatus.FINISHED
+        is_printed = is_program(self.graph) or (has_rows and self._show_rows())
+        if self.invocation.json:
+            echo_json(details)
+        else:
+            # What a program or a query printed is the result of the command.
+            click.echo(text, err=is_printed)
+            if (left := left_state_text(details)) is not None:
+                say(left)
+
+    def _show_rows(self) -> bool:
+        """Write or print the rows of the script; returns whether they were printed."""
+        if self.output is not None:
+            write_rows(self.client.run(all_rows(self.job_id)), self.output)
+            return False
+        if self.invocation.json:
+            return False
+        try:
+            print_queries(self.client, self.job_id)
+        except NotFound:
+            # The script has no query.
+            return False
+        return True

@@ -141,6 +141,29 @@ def demand_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_demands
 
 
+def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the file for the rows of a query, as `output`."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_checked_output,
+        help="Write the rows of the last SELECT to FILE: .json, .csv or .parquet.",
+    )(command)
+
+
+def _checked_output(
+    _ctx: click.Context, _option: click.Parameter, path: Path | None
+) -> Path | None:
+    if path is not None:
+        # Imported late: few commands write rows.
+        from stoker.cli.rows import check_output  # noqa: PLC0415
+
+        check_output(path)
+    return path
+
+
 AUTO = "auto"
 PROGRAM = "program"
 PIPELINE = "pipeline"

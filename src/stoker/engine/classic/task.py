@@ -166,6 +166,7 @@ class ClassicTask:
             directory=str(task.directory.absolute()),
             materialized_root=task.materialized_root,
             checkpoint_root=task.checkpoint_root,
+            rows_root=task.rows_root,
             artifacts={name: os.path.abspath(path) for name, path in task.artifacts.items()},
             python_path=python_path,
             limits=self._limits,

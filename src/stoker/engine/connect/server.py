@@ -31,6 +31,7 @@ from stoker.engine.server_config import (
 )
 from stoker.engine.spark_masters import find_absent_master
 from stoker.engine.spark_page import new_page_key, page_key_in, with_token
+from stoker.engine.worker_settings import worker_environment, worker_properties
 from stoker.osproc.captured_output import last_error_lines
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import SERVER, kill_marked
@@ -146,7 +147,7 @@ async def _server_process(
     if (absent := await find_absent_master(options.master)) is not None:
         raise StartupFailed(absent)
     home = spark_home()
-    properties = spark_properties(
+    properties = worker_properties(options.master) | spark_properties(
         options,
         files,
         os.cpu_count() or 1,
@@ -160,6 +161,7 @@ async def _server_process(
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
         SERVER: files.mark,
     }
+    environment |= worker_environment(options.master, environment.get("PYTHONPATH", ""))
     failpoint("server.before-launch")
     process, watchdog = await start_watched(
         _command(home, files),

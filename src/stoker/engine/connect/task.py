@@ -258,6 +258,7 @@ class ConnectTask:
                 directory=str(task.directory.absolute()),
                 materialized_root=task.materialized_root,
                 checkpoint_root=task.checkpoint_root,
+                rows_root=task.rows_root,
                 artifacts={name: str(path.absolute()) for name, path in task.artifacts.items()},
                 limits=self._limits,
                 resumed=resumed,

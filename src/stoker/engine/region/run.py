@@ -35,6 +35,7 @@ from stoker.core.results import Failure, Progress
 from stoker.engine.failures import CannotRun, failure_of, keep_errors_out_of_output, shortened
 from stoker.engine.output.publish import Publisher, publisher_for
 from stoker.engine.protocol import RunTask
+from stoker.engine.python_worker.stoker_python_daemon import DIRECTORY
 from stoker.engine.region.compile import (
     DataFrame,
     RegionCompiler,
@@ -46,8 +47,10 @@ from stoker.engine.region.environment import check_versions, place_artifacts
 from stoker.engine.region.locations import checkpoint_directory, choose_file_manager
 from stoker.engine.region.materialize import MaterializedResults
 from stoker.engine.region.program import name_of, run_on_connect
+from stoker.engine.region.query_results import QueryResults
 from stoker.engine.reuse.session_policy import SessionPolicy
 from stoker.engine.runner.pyspark_client import single_call
+from stoker.engine.runner.worker_output import WorkerOutput
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guard_function
 from stoker.engine.streams.control import StreamControl
 from stoker.engine.streams.saved_state import check_state_keys, keep_state_plan
@@ -58,6 +61,7 @@ from stoker.engine.streams.sink_position import (
     note_writer,
 )
 from stoker.engine.streams.watch import find_stream
+from stoker.pipeline.sql import returns_rows
 
 Report = Callable[[Progress], None]
 
@@ -86,17 +90,20 @@ class RegionExecution:
         """The streaming query, once it has started."""
         self._control = StreamControl(Path(task.directory))
         self._results = MaterializedResults(task.materialized_root)
+        self._query_results = QueryResults(task.rows_root, task.limits)
         self._publisher: Publisher | None = None
         """Set for a batch sink that writes files."""
         self._compiler: RegionCompiler | None = None
         """None until the functions are about to be loaded."""
         self._statement = ""
         """The statement of a script that runs now."""
+        self._worker_output = WorkerOutput(Path(task.directory))
 
     def run(self) -> None:
         task = self._task
         keep_errors_out_of_output()
         if task.resumed is not None:
+            self._worker_output.start()
             self._follow(find_stream(self._session, task.resumed), task.resumed)
             return
         if self._finish_earlier_attempt():
@@ -141,6 +148,10 @@ class RegionExecution:
         has_settings = bool(_session_settings(self._task))
         return self._policy.empty_session(self._session, views, has_settings=has_settings)
 
+    def finish_output(self) -> None:
+        """Return when what functions have printed on Spark's workers is in the task's output."""
+        self._worker_output.close()
+
     def final_progress(self) -> Progress:
         """The progress of a successful task: all done, even if Spark's last report said less."""
         return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
@@ -183,6 +194,9 @@ class RegionExecution:
         return written is not None
 
     def _apply_settings(self) -> None:
+        if self._policy.may_have_workers and self._is_on_connect:
+            self._worker_output.start()
+            self._session.conf.set(DIRECTORY, self._task.directory)
         for key, value in _session_settings(self._task).items():
             try:
                 self._session.conf.set(key, value)
@@ -198,6 +212,11 @@ class RegionExecution:
                     "cannot change; remove it from the job's configuration, or set it for the "
                     "task executors in taskmanager.spark.properties",
                 ) from error
+
+    @property
+    def _is_on_connect(self) -> bool:
+        """Whether Spark is a shared server, and not the JVM of this process, a driver."""
+        return self._session.client is not None
 
     # Batch
 
@@ -238,7 +257,9 @@ class RegionExecution:
             self._statement = (
                 f"statement {number} of {len(script.statements)} in {script.name}: {text}"
             )
-            run_sql(self._session, statement, self._task.graph.parameters)
+            found = run_sql(self._session, statement, self._task.graph.parameters)
+            if returns_rows(statement):
+                self._query_results.keep(statement, found)
         self._statement = ""
 
     def _materialize(self, name: str, compiler: RegionCompiler) -> None:
@@ -328,7 +349,10 @@ class RegionExecution:
     def _start(self, sink: Sink, writer: Any, compiler: RegionCompiler) -> Any:
         match sink.write:
             case PythonFunction():
-                function = guard_function(compiler.function(sink.name), self._control.order_file)
+                directory = Path(self._task.directory) if self._is_on_connect else None
+                function = guard_function(
+                    compiler.function(sink.name), self._control.order_file, directory
+                )
                 return writer.foreachBatch(function).start()
             case FormatWrite() as write:
                 writer = writer.options(**write.options)

@@ -68,6 +68,7 @@ from stoker.engine.runner.janitor import (
     session_not_ended,
 )
 from stoker.engine.runner.pyspark_client import run_classic_udfs_on_connect, single_call
+from stoker.gateways.attempt_logs import FAILURE_MARK
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
 
 
@@ -81,6 +82,9 @@ def serve_as_runner(connection: socket.socket) -> None:
         os.environ.pop(setting, None)
     run_classic_udfs_on_connect()
     guard_connect_sessions()
+    for stream in (sys.stdout, sys.stderr):
+        # What user code prints can be followed while it runs.
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     end, server = RunnerEnd(connection), ServerConnection()
     message = end.receive()
     while isinstance(message, Prepare):
@@ -209,6 +213,7 @@ class Runner:
             self._over = True
         if self._workers is not None:
             self._workers.stop()
+        self._run.finish_output()
         sys.stdout.flush()
         sys.stderr.flush()
         self._end.send(ended)
@@ -277,7 +282,7 @@ class Runner:
                 return self._canceled()
             release_memory_limit()
             failure = self._failure_of(error)
-            print(failure.stack_trace, file=sys.stderr)
+            print(FAILURE_MARK, failure.stack_trace, sep="\n", file=sys.stderr)
             return Ended(
                 state=ExecutionState.FAILED,
                 failure=failure,

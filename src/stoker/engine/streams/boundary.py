@@ -9,14 +9,17 @@ right after a commit. A batch that has begun by then is already planned, so it i
 same rows, and a sink that recognizes batches by number, as the file sink does, writes it once.
 """
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 
 from stoker.core.results import Progress
+from stoker.engine.python_worker.stoker_python_daemon import PIPES
 from stoker.engine.streams.control import Boundary, Decision, StreamControl, SuspendOrder
 from stoker.engine.streams.watch import StreamLost, watch_stream
 
@@ -28,15 +31,33 @@ StartQuery = Callable[[], Any]
 ForeachBatch = Callable[[Any, int], None]
 
 
-def guard_function(function: ForeachBatch, order_file: Path) -> ForeachBatch:
-    """Wrap the function so that no batch begins while the file exists."""
+def guard_function(
+    function: ForeachBatch, order_file: Path, output: Path | None = None
+) -> ForeachBatch:
+    """Wrap the function so that no batch begins while the file exists.
+
+    `output` is the directory with the pipes into which the function prints; None if it runs in
+    this process.
+    """
     # Pickled by value for a worker that may lack this module, so it must be self-contained.
     path, mark = str(order_file), MARK
+    pipes = () if output is None else tuple(str(output / name) for name in PIPES)
+    redirections = (redirect_stdout, redirect_stderr)
 
     def run_unless_stopping(frame: Any, batch_id: int) -> None:
         if Path(path).exists():
             raise RuntimeError(mark)
-        function(frame, batch_id)
+        with ExitStack() as stack:
+            for pipe, redirection in zip(pipes, redirections, strict=False):
+                try:
+                    opened = os.open(pipe, os.O_RDWR)
+                except OSError:
+                    continue
+                stream = stack.enter_context(
+                    open(opened, "w", 1, encoding="utf-8", errors="backslashreplace")
+                )
+                stack.enter_context(redirection(stream))
+            function(frame, batch_id)
 
     return run_unless_stopping
 

@@ -181,6 +181,8 @@ class JobResultStore:
             return
         failpoint("job-results.before-pruning-content")
         await self._storage.delete_tree(keys.details_folder(job_id))
+        failpoint("job-results.before-pruning-rows")
+        await self._storage.delete_tree(keys.rows_folder(job_id))
         failpoint("job-results.after-pruning-content")
 
     async def _record_for(self, result: JobResult) -> ResultRecord:

@@ -1,9 +1,12 @@
 """The files through which a stream is stopped at a batch boundary."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from stoker.engine.python_worker.stoker_python_daemon import PIPES
 from stoker.engine.streams.boundary import MARK, guard_function
 from stoker.engine.streams.control import Boundary, Decision, StreamControl, SuspendOrder
 
@@ -50,3 +53,35 @@ def test_no_order_is_written_into_the_directory_of_an_ended_attempt(tmp_path: Pa
     with pytest.raises(FileNotFoundError):
         StreamControl(tmp_path / "gone").suspend(ORDER)
     assert not (tmp_path / "gone").exists()
+
+
+def test_a_guarded_function_prints_into_the_pipes_of_its_attempt(tmp_path: Path, capfd) -> None:
+    """It runs in a worker that Spark starts for itself, and later batches in the same one."""
+    pipes = []
+    for name in PIPES:
+        os.mkfifo(tmp_path / name)
+        pipes.append(os.open(tmp_path / name, os.O_RDWR | os.O_NONBLOCK))
+
+    def write(_frame: object, batch_id: int) -> None:
+        print("batch", batch_id)
+        print("oops", file=sys.stderr)
+
+    function = guard_function(write, tmp_path / "order", tmp_path)
+    function(None, 0)
+    function(None, 1)
+    print("between two batches")
+    assert os.read(pipes[0], 1000) == b"batch 0\nbatch 1\n"
+    assert os.read(pipes[1], 1000) == b"oops\noops\n"
+    assert capfd.readouterr().out == "between two batches\n"
+    for pipe in pipes:
+        os.close(pipe)
+
+
+def test_a_guarded_function_works_without_the_pipes_of_an_ended_attempt(
+    tmp_path: Path, capfd
+) -> None:
+    function = guard_function(
+        lambda _frame, batch_id: print(batch_id), tmp_path / "order", tmp_path / "gone"
+    )
+    function(None, 7)
+    assert capfd.readouterr().out == "7\n"

@@ -59,6 +59,7 @@ from stoker.engine.region.program import (
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.server_config import pipeline_settings
+from stoker.gateways.attempt_logs import FAILURE_MARK
 from stoker.osproc.process_tree import kill_tree
 
 _POLL_SECONDS = 1.0
@@ -214,7 +215,7 @@ class Driver:
                 if killed is not None
                 else name_limit(run.failure_of(error), error, self._task.limits)
             )
-            print(failure.stack_trace, file=sys.stderr)
+            print(FAILURE_MARK, failure.stack_trace, sep="\n", file=sys.stderr)
             self._report_failure(failure)
             return 1
         # Spark's UI does not know what was published.
