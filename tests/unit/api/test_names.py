@@ -11,7 +11,7 @@ from stoker.api.shape import Answer, Errors
     ("kind", "names"),
     [
         (operations.FailureCause, {"class", "stack-trace", "serialized-throwable"}),
-        (jobs.JobSubmitted, {"jobUrl", "jobId", "repeated"}),
+        (jobs.JobSubmitted, {"jobUrl", "jobId", "repeated", "continuesFrom"}),
         (jobs.ResultStatus, {"id"}),
         (Errors, {"errors"}),
     ],
