@@ -39,7 +39,7 @@ def left_state_text(details: JobDetails) -> str | None:
         )
     return (
         f"Its last checkpoint is kept: {retained.path}\n"
-        "Another run into the same output continues from there; so does any with: "
+        "A run that writes the same files continues from there by itself, any other with: "
         f"stoker run -s {retained.path} FILE"
     )
 

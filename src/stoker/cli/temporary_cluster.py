@@ -15,7 +15,7 @@ from stoker.cli.output import say, show_steps
 from stoker.client.options import ClientOptions
 from stoker.core.graph import EngineKind
 from stoker.processes.local.cluster import LocalCluster
-from stoker.processes.local.cluster_state import home_directory
+from stoker.processes.local.cluster_state import home_directory, kept_checkpoints
 from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
 from stoker.security.options import RestSecurityOptions
 
@@ -34,7 +34,7 @@ def temporary_cluster(
         # What a stream leaves must outlive this cluster: its next run continues from there.
         defaults={
             SAVEPOINT_DIRECTORY: str(home_directory() / "savepoints"),
-            RETAINED_DIRECTORY: str(home_directory() / "checkpoints"),
+            RETAINED_DIRECTORY: str(kept_checkpoints()),
         },
     )
     directory = Path(tempfile.mkdtemp(prefix="stoker-run-"))

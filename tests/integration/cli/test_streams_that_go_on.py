@@ -148,7 +148,11 @@ def test_a_job_without_a_standing_cluster_goes_on_as_well(
     stoker = CommandLine(tmp_path_factory.mktemp("home"))
     stoker("run", numbers.file)
     numbers.write()
-    again = stoker("run", numbers.file)
+    stoker("cluster", "up", "--rest-port", "0")
+    try:
+        again = stoker("run", numbers.file)
+    finally:
+        stoker("cluster", "down", "--purge")
     assert "continues the output of an earlier run" in again.stderr
     assert str(stoker.home / "checkpoints") in again.stderr
     assert numbers.is_caught_up

@@ -21,12 +21,13 @@ from stoker.processes.local.cluster_state import (
     ClusterState,
     ProcessRecord,
     default_directory,
+    kept_checkpoints,
     read_state,
     url_of,
 )
 from stoker.processes.local.free_ports import check_rest_ports
 from stoker.rest.options import RestOptions
-from stoker.savepoints.options import SAVEPOINT_DIRECTORY
+from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
 from stoker.security.options import RestSecurityOptions
 
 
@@ -102,9 +103,7 @@ def up(
     """
     more = [f"taskmanager.numberOfTaskSlots={slots}"] if slots else []
     more += [f"rest.bind-port={rest_port}"] if rest_port else []
-    configuration = invocation.configuration(
-        *more, defaults={SAVEPOINT_DIRECTORY: str(directory.absolute() / SAVEPOINTS)}
-    )
+    configuration = invocation.configuration(*more, defaults=_defaults_in(directory.absolute()))
     has_no_tokens = configuration.of(RestSecurityOptions).tokens is None
     local = LocalCluster(directory, client=configuration.of(ClientOptions))
     state = local.state
@@ -132,6 +131,14 @@ def up(
         local.stop()
         raise
     return _report_running(local, invocation)
+
+
+def _defaults_in(directory: Path) -> dict[str, str]:
+    """Defaults of a local cluster in this directory."""
+    defaults = {SAVEPOINT_DIRECTORY: str(directory / SAVEPOINTS)}
+    if directory == default_directory():
+        defaults[RETAINED_DIRECTORY] = str(kept_checkpoints())
+    return defaults
 
 
 def _start_missing(local: LocalCluster, state: ClusterState, invocation: Invocation) -> int:
@@ -245,7 +252,7 @@ def _echo_status(directory: Path, state: ClusterState) -> None:
 @click.option(
     "--purge",
     is_flag=True,
-    help="Remove its files as well: jobs, results, checkpoints, logs; not its savepoints.",
+    help="Remove its files as well: jobs, results, logs; not its savepoints.",
 )
 @click.option(
     "--with-savepoints", is_flag=True, help="With --purge: remove the savepoints in it, too."

@@ -141,6 +141,15 @@ def home_directory() -> Path:
     return (Path(home) if home else Path("~/.stoker")).expanduser().absolute()
 
 
+def kept_checkpoints() -> Path:
+    """Where the last checkpoints of ended jobs are kept.
+
+    Clusters for one command and the cluster in the default directory share it, so that a job that
+    ran on the one continues on the other.
+    """
+    return home_directory() / "checkpoints"
+
+
 def default_directory() -> Path:
     """Directory of the local cluster that commands refer to unless they name another one."""
     return home_directory() / "local"

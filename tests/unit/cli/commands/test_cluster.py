@@ -11,7 +11,7 @@ from stoker.core.errors import Conflict, StartupFailed
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import ClusterState, ProcessRecord, write_state
-from stoker.savepoints.options import SAVEPOINT_DIRECTORY
+from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
 from unit.cli.conftest import Stoker
 
 
@@ -138,6 +138,16 @@ def test_a_local_cluster_has_a_directory_for_savepoints(
 ) -> None:
     found = configuration_at_start(stoker, monkeypatch, "--dir", tmp_path / "mine")
     assert found[SAVEPOINT_DIRECTORY] == str(tmp_path / "mine" / "savepoints")
+
+
+def test_the_local_cluster_continues_what_ran_without_one(
+    stoker: Stoker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A cluster for one command keeps the last checkpoints of its jobs in the same place."""
+    found = configuration_at_start(stoker, monkeypatch)
+    assert found[RETAINED_DIRECTORY] == str(tmp_path / "home" / "checkpoints")
+    elsewhere = configuration_at_start(stoker, monkeypatch, "--dir", tmp_path / "mine")
+    assert RETAINED_DIRECTORY not in elsewhere
 
 
 def test_the_directory_for_savepoints_that_a_user_names_wins(
