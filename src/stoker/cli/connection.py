@@ -4,14 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 from stoker.cli.options.invocation import Invocation
 from stoker.client.blocking import BlockingClient
+from stoker.client.masters import parse_masters
 from stoker.client.options import ClientOptions
 from stoker.processes import discovery
 from stoker.processes.local.token import token_for
+from stoker.security.binding import is_loopback
 
 if TYPE_CHECKING:
     from stoker.config.configuration import Configuration
@@ -27,7 +30,9 @@ def connect(invocation: Invocation) -> BlockingClient:
     options, patience_was_set = _client_options(invocation)
     if not patience_was_set:
         options = replace(options, retries=2, retry_delay=timedelta(milliseconds=500))
-    return BlockingClient(masters, _with_local_token(options, masters))
+    options = _with_local_token(options, masters)
+    _warn_of_plain_token(options, masters)
+    return BlockingClient(masters, options)
 
 
 def connect_patiently(
@@ -40,6 +45,7 @@ def connect_patiently(
     options, _ = _client_options(invocation)
     options = replace(options, token=token or options.token)
     options = _with_local_token(options, masters)
+    _warn_of_plain_token(options, masters)
     return BlockingClient(masters, options, on_retry=_notice())
 
 
@@ -76,3 +82,14 @@ def _notice() -> Callable[[str], None]:
 def _with_local_token(options: ClientOptions, masters: str) -> ClientOptions:
     """A local cluster is shown its own token, and no other cluster is."""
     return replace(options, token=token_for(masters) or options.token)
+
+
+def _warn_of_plain_token(options: ClientOptions, masters: str) -> None:
+    if options.token is None:
+        return
+    for url in map(urlsplit, parse_masters(masters)):
+        if url.scheme == "http" and not is_loopback(url.hostname or ""):
+            click.echo(
+                f"Warning: the token is sent to {url.hostname} in clear text; use https://",
+                err=True,
+            )

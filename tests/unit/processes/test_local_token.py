@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.cli.connection import _with_local_token
+from stoker.cli.connection import _warn_of_plain_token, _with_local_token
 from stoker.client.options import ClientOptions
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster import LocalCluster
@@ -117,3 +117,17 @@ def test_a_program_of_the_user_needs_to_know_nothing_of_the_token(directory: Pat
     assert stoker.connect("http://127.0.0.1:1").client._options.token is None
     assert _with_local_token(options, URL).token == token_of(directory)
     assert _with_local_token(options, "http://127.0.0.1:1").token == "of another cluster"
+
+
+def test_a_token_in_clear_text_on_a_network_is_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ClientOptions(token="stk_a_b")
+    for quiet in ("https://stoker.example", "http://127.0.0.1:8081", "http://localhost:8081"):
+        _warn_of_plain_token(options, quiet)
+    _warn_of_plain_token(ClientOptions(), "http://stoker.example:8081")
+    assert capsys.readouterr().err == ""
+    _warn_of_plain_token(options, "https://one.example,http://two.example:8081")
+    said = capsys.readouterr().err
+    assert "two.example in clear text" in said
+    assert "stk_a_b" not in said

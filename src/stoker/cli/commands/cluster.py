@@ -26,6 +26,7 @@ from stoker.processes.local.cluster_state import (
     url_of,
 )
 from stoker.processes.local.free_ports import check_rest_ports
+from stoker.processes.local.token import TOKEN_FILE
 from stoker.rest.options import RestOptions
 from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
 from stoker.security.options import RestSecurityOptions
@@ -160,6 +161,10 @@ def _report_running(local: LocalCluster, invocation: Invocation) -> int:
     else:
         click.echo(f"The local cluster is ready at {local.masters}")
         say(f"Its files and logs are in {local.directory}. Stop it with: stoker cluster down")
+        if local.token is not None:
+            say(
+                f"Clients other than Stoker's own need the token in {local.directory / TOKEN_FILE}."
+            )
     return OK
 
 
