@@ -47,6 +47,7 @@ from stoker.core.results import (
     Progress,
     RegionDetails,
 )
+from stoker.core.rows import Column, QueryResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.core.values import FencingToken, Value
 from stoker.engine.region.materialize import _ManifestRecord
@@ -58,6 +59,7 @@ from stoker.ha.stores.attempts import AttemptRecord
 from stoker.ha.stores.cancellations import CancellationRecord, JobRequest
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord
+from stoker.ha.stores.query_results import _QueryResultRecord
 from stoker.ha.stores.replacements import ReplacementRecord
 from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
 from stoker.ha.stores.storage_records import _OutcomeRecord, _PublicationRecord
@@ -374,6 +376,23 @@ STORAGE: dict[str, Value | bytes] = {
         )
     ),
     DETAILS_POINTER: DETAILS,
+    f"{keys.rows_of_attempt(SCRIPT, DONE_ATTEMPT)}/{keys.query_result(1)}": _QueryResultRecord(
+        result=QueryResult(
+            statement="SELECT id, tags FROM people",
+            columns=(
+                Column(name="id", type="decimal(10,2)"),
+                Column(
+                    name="tags",
+                    type={"type": "array", "elementType": "string", "containsNull": True},
+                ),
+            ),
+            pieces=(1,),
+            truncated="only the first 1 rows are kept (sql.result.max-rows)",
+        )
+    ),
+    f"{keys.rows_of_attempt(SCRIPT, DONE_ATTEMPT)}/{keys.query_rows(1, 0)}": (
+        b'[["1.10",["a",null]]]'
+    ),
     f"blobs/{BATCH}/{LIBRARY_SHA256}": LIBRARY,
     f"blobs/{PROGRAM}/{PROGRAM_SHA256}": PROGRAM_TEXT,
 }

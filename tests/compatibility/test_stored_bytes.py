@@ -32,6 +32,7 @@ from stoker.ha.stores.attempts import AttemptRecord
 from stoker.ha.stores.cancellations import CancellationRecord
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord, _AcceptedJob
+from stoker.ha.stores.query_results import _QueryResultRecord
 from stoker.ha.stores.replacements import ReplacementRecord
 from stoker.ha.stores.shutdowns import ShutdownRecord
 from stoker.ha.stores.storage_records import _OutcomeRecord, _PublicationRecord
@@ -79,6 +80,8 @@ def type_in_storage(path: str) -> type[Value] | None:
         return _ManifestRecord
     if folder == "jobs":
         return JobGraph if inside.startswith("graph/") else _OutcomeRecord
+    if folder == "rows":
+        return _QueryResultRecord if inside.endswith("/result.json") else None
     return JobDetails if folder == "results" else None
 
 
