@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -90,6 +91,16 @@ async def test_a_client_that_sends_no_whole_request_is_disconnected(sent: bytes)
     async with connected(header_timeout=SOON) as (reader, writer, _):
         writer.write(sent)
         assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_time_in_which_this_process_was_frozen_does_not_count() -> None:
+    """What clients have sent meanwhile has only not been read."""
+    async with connected(header_timeout=timedelta(seconds=0.5)) as (reader, writer, _):
+        writer.write(HEAD)
+        await asyncio.sleep(0.1)
+        time.sleep(1)
+        writer.write(b"\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_the_next_request_of_a_connection_has_the_same_time() -> None:

@@ -122,14 +122,12 @@ class OpenConnections:
             del self.by_address[address]
 
     async def sweep_repeatedly(self) -> None:
-        loop = asyncio.get_running_loop()
-        last = loop.time()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            now = loop.time()
+            # Whatever the clock says: what arrived while this process was frozen or busy has not
+            # been read yet, and no client is to blame for that.
             for connection in tuple(self.open):
-                connection.check(now, now - last)
-            last = now
+                connection.check(SWEEP_SECONDS)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -153,8 +151,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._most_head_bytes = 0
         """What has arrived since the head began, with what may follow it."""
-        self._head_since: float | None = None
-        """When the server began to wait for the rest of a head; None if it does not wait."""
+        self._head_waited: float | None = None
+        """How long the server has waited for the rest of a head; None if it does not wait."""
         self._in_body = False
         self._body_bytes = 0
         self._body_waited = 0.0
@@ -173,7 +171,7 @@ class LimitedProtocol(HttpToolsProtocol):
             transport.close()
             return
         self._connections.add(self, self._address)
-        self._head_since = self.loop.time()
+        self._head_waited = 0.0
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self, self._address)
@@ -196,8 +194,8 @@ class LimitedProtocol(HttpToolsProtocol):
         elif not self._has_begun:
             # Between two requests uvicorn limits the time.
             return
-        if self._head_since is None:
-            self._head_since = self.loop.time()
+        if self._head_waited is None:
+            self._head_waited = 0.0
 
     def _discard(self, size: int) -> None:
         """Read on for the sake of the client, but not for as much as it likes to send."""
@@ -212,7 +210,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
-        self._head_since = None
+        self._head_waited = None
         most = self._limits.head_bytes
         if self._most_head_bytes > most and _size_of_head(self.url, self.headers) > most:
             self._refuse_head()
@@ -234,8 +232,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self._refused:
             super().on_message_complete()
 
-    def check(self, now: float, elapsed: float) -> None:
-        """Close the connection if its client is too slow."""
+    def check(self, elapsed: float) -> None:
+        """Close the connection if its client is too slow; so much time passed since the last."""
         limits = self._limits
         is_stuck = self.transport.is_closing() or self.flow.write_paused
         self._stuck = self._stuck + elapsed if is_stuck else 0.0
@@ -248,9 +246,10 @@ class LimitedProtocol(HttpToolsProtocol):
             if self._lingered > LINGER_SECONDS:
                 self.transport.close()
         elif self._in_head:
-            since = self._head_since
-            is_late = since is not None and now - since > limits.head_seconds
-            if is_late and not self._is_answering():
+            if self._head_waited is None or self._is_answering():
+                return
+            self._head_waited += elapsed
+            if self._head_waited > limits.head_seconds:
                 self._refuse(408, f"no complete request arrived in {limits.head_seconds:g} s")
         elif self._in_body and not self._is_answering():
             self._rest_waited += elapsed
