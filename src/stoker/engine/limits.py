@@ -79,6 +79,22 @@ def machine_memory(memory_info: Path = _MEMORY_INFO, group_limit: Path = _GROUP_
     return min(total, int(allowed)) if allowed.isdigit() else total
 
 
+@dataclass(frozen=True, kw_only=True)
+class MachineMemory:
+    total: int
+    available: int
+
+
+def memory_of_machine(memory_info: Path = _MEMORY_INFO) -> MachineMemory:
+    """Bytes of the whole machine, and of these the bytes that processes can still get."""
+    found = {"MemTotal:": 0, "MemAvailable:": 0}
+    for line in memory_info.read_text().splitlines():
+        name, figure, *_ = line.split()
+        if name in found:
+            found[name] = int(figure) * 1024
+    return MachineMemory(total=found["MemTotal:"], available=found["MemAvailable:"])
+
+
 def exceeded_limit(usage: Usage, limits: RunnerLimits) -> Failure | None:
     if usage.memory > limits.memory:
         return out_of_memory(limits.memory, f"{usage.memory // MEGABYTE} MB in use")

@@ -20,7 +20,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from stoker.core.results import Failure
-from stoker.engine.limits import MEGABYTE, proportional_bytes
+from stoker.engine.limits import (
+    MEGABYTE,
+    MachineMemory,
+    memory_of_machine,
+    proportional_bytes,
+)
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
 from stoker.osproc.process_tree import (
     children_of,
@@ -37,6 +42,11 @@ _NOT_WORKERS = ("", "java", "jspawnhelper", "rm")
 _MEASURE_SECONDS = 0.5
 _FREE_BYTES = 128 * MEGABYTE
 """Memory of each worker that does not count: what Python, pandas and Arrow take in an idle one."""
+_LEAST_AVAILABLE = 0.05
+_LARGE_PART = 0.2
+"""Shares of the machine's memory: below the first it is scarce, and the second is a large part."""
+_SMALL_BYTES = 256 * MEGABYTE
+"""Workers this small are never the reason, so the machine need not be looked at."""
 
 
 def python_workers_at(jvm: int) -> list[int]:
@@ -115,8 +125,9 @@ class WorkerMemoryWatch:
         """Measure once, and kill the workers if it is too much."""
         pids = self._workers.find()
         allowed = self._limit + _FREE_BYTES * len(pids)
-        if sum(map(own_bytes, pids)) <= allowed:
-            return None
+        rough = sum(map(own_bytes, pids))
+        if rough <= allowed:
+            return self._end_what_fills_the_machine(pids, rough)
         # That sum counts pages that forked workers share more than once.
         used = sum(map(proportional_bytes, pids))
         if used <= allowed:
@@ -124,13 +135,48 @@ class WorkerMemoryWatch:
         self._workers.kill()
         return workers_out_of_memory(self._limit, used, len(pids))
 
+    def _end_what_fills_the_machine(self, pids: list[int], rough: int) -> Failure | None:
+        """Kill large workers before the kernel kills whatever it chooses.
+
+        A limit alone does not protect a machine whose memory others use.
+        """
+        if rough <= _SMALL_BYTES or not fills_machine(rough, machine := memory_of_machine()):
+            return None
+        used = sum(map(proportional_bytes, pids))
+        if not fills_machine(used, machine):
+            return None
+        self._workers.kill()
+        return workers_fill_machine(machine.available, used, len(pids))
+
+
+def fills_machine(used: int, machine: MachineMemory) -> bool:
+    """Whether the machine is nearly out of memory, and these processes have a large part of it."""
+    is_scarce = machine.available < machine.total * _LEAST_AVAILABLE
+    return is_scarce and used > machine.total * _LARGE_PART
+
 
 def workers_out_of_memory(limit: int, used: int, count: int) -> Failure:
-    workers = "the Python worker" if count == 1 else f"the {count} Python workers"
     return Failure(
         error="OutOfMemory",
-        message=f"{workers} in which Spark ran the task's functions took {used // MEGABYTE} MB,"
-        f" and the task may take {limit // MEGABYTE} MB; they were killed; hold fewer rows at a"
-        " time (more partitions, smaller spark.sql.execution.arrow.maxRecordsPerBatch), or raise"
-        " runner.memory or the memory that the job asks for",
+        message=f"{_took(used, count)}, and the task may take {limit // MEGABYTE} MB; they were"
+        f" killed; {_FEWER_ROWS}, or raise runner.memory or the memory that the job asks for",
     )
+
+
+def workers_fill_machine(available: int, used: int, count: int) -> Failure:
+    return Failure(
+        error="OutOfMemory",
+        message=f"{_took(used, count)}, and the machine had only {available // MEGABYTE} MB left;"
+        f" they were killed; {_FEWER_ROWS}, or set runner.memory so that all tasks fit",
+    )
+
+
+_FEWER_ROWS = (
+    "hold fewer rows at a time (more partitions, smaller"
+    " spark.sql.execution.arrow.maxRecordsPerBatch)"
+)
+
+
+def _took(used: int, count: int) -> str:
+    workers = "the Python worker" if count == 1 else f"the {count} Python workers"
+    return f"{workers} in which Spark ran the task's functions took {used // MEGABYTE} MB"

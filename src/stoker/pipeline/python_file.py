@@ -196,6 +196,8 @@ def _fault_of(error: Exception) -> str:
         )
     summary = traceback.format_exception_only(error)[-1].strip()
     remedy = remedy_for(error) if isinstance(error, ImportError) else None
+    if remedy is None and isinstance(error, ModuleNotFoundError):
+        remedy = "install it here, and give it to the job with --wheel or --py-file"
     return f"the file raised {summary}" + (f" ({remedy})" if remedy is not None else "")
 
 

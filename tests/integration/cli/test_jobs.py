@@ -98,6 +98,7 @@ people.sink("adults", name="out", format="noop", mode="overwrite")
 """
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("engine", "line"), [("connect", 19), ("classic", 21)])
 def test_a_udf_with_its_type_in_words_runs_and_a_missing_column_names_the_transform(
     stoker, tmp_path: Path, engine: str, line: int

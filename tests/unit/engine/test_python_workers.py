@@ -5,11 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from stoker.engine import python_workers
-from stoker.engine.limits import MEGABYTE
+from stoker.engine.limits import MEGABYTE, MachineMemory, memory_of_machine
 from stoker.engine.python_workers import (
     WorkerMemoryWatch,
     WorkersOfDriver,
     WorkersOfSession,
+    fills_machine,
     workers_out_of_memory,
 )
 
@@ -94,6 +95,39 @@ def test_pages_that_workers_share_are_not_counted_twice(monkeypatch: pytest.Monk
     watch = WorkerMemoryWatch(WorkersOfSession(SERVER, lambda: "mine"), 300 * MEGABYTE)
     assert watch.check() is None
     assert machine.killed == []
+
+
+GIGABYTE = 1024 * MEGABYTE
+
+
+@pytest.mark.parametrize(
+    ("used", "available", "fills"),
+    [(5, 0.5, True), (5, 2, False), (1, 0.5, False), (0, 0, False)],
+)
+def test_a_full_machine_is_due_to_whoever_has_a_large_part_of_it(
+    used: float, available: float, fills: bool
+) -> None:
+    machine = MachineMemory(total=16 * GIGABYTE, available=int(available * GIGABYTE))
+    assert fills_machine(int(used * GIGABYTE), machine) is fills
+
+
+@pytest.mark.parametrize(("available", "is_killed"), [(100, True), (4000, False)])
+def test_large_workers_within_their_limit_are_killed_before_the_machine_is_full(
+    monkeypatch: pytest.MonkeyPatch, available: int, is_killed: bool
+) -> None:
+    machine = Machine(monkeypatch, {11: 4000})
+    memory = MachineMemory(total=16 * GIGABYTE, available=available * MEGABYTE)
+    monkeypatch.setattr(python_workers, "memory_of_machine", lambda: memory)
+    watch = WorkerMemoryWatch(WorkersOfSession(SERVER, lambda: "mine"), 8 * GIGABYTE)
+    failure = watch.check()
+    assert machine.killed == (["mine"] if is_killed else [])
+    if failure is not None:
+        assert "the machine had only 100 MB left" in failure.message
+
+
+def test_the_memory_of_this_machine_is_read() -> None:
+    machine = memory_of_machine()
+    assert 0 < machine.available <= machine.total
 
 
 def test_a_driver_has_all_workers_below_its_jvm_and_no_other_processes(

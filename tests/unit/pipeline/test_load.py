@@ -135,6 +135,7 @@ def test_a_file_that_raises_on_import_shows_the_users_lines_only(write: WriteFil
 def test_a_missing_module_is_reported_with_its_line(write: WriteFile, refusal: Refusal) -> None:
     message = refusal(lambda: load_job(write("job.py", "\nimport no_such_thing\n"), AS_PIPELINE))
     assert "job.py line 2: the file raised ModuleNotFoundError: No module named" in message
+    assert "give it to the job with --wheel or --py-file" in message
 
 
 def test_a_syntax_error_is_reported_with_line_and_column(
