@@ -1,10 +1,12 @@
 """The files through which a stream is stopped at a batch boundary."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
 
 from stoker.engine.python_worker.stoker_python_daemon import PIPES
 from stoker.engine.streams.boundary import MARK, guard_function
@@ -85,3 +87,25 @@ def test_a_guarded_function_works_without_the_pipes_of_an_ended_attempt(
     )
     function(None, 7)
     assert capfd.readouterr().out == "7\n"
+
+
+def test_a_guarded_function_needs_no_stoker_where_it_runs(tmp_path: Path) -> None:
+    for name in PIPES:
+        os.mkfifo(tmp_path / name)
+    pipe = os.open(tmp_path / PIPES[0], os.O_RDWR | os.O_NONBLOCK)
+
+    def write(_frame: object, batch_id: int) -> None:
+        print("batch", batch_id)
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        payload = cloudpickle.dumps(guard_function(write, tmp_path / "order", tmp_path))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    code = (
+        "import pickle, sys; sys.modules['stoker'] = None; "
+        "pickle.loads(sys.stdin.buffer.read())(None, 3)"
+    )
+    subprocess.run([sys.executable, "-c", code], input=payload, check=True, timeout=60)
+    assert os.read(pipe, 1000) == b"batch 3\n"
+    os.close(pipe)
