@@ -306,9 +306,7 @@ REPLACEMENT = Replacement(
 )
 COORDINATOR: dict[str, Value] = {
     **{keys.job(graph.job_id): _record(graph) for graph in GRAPHS},
-    keys.idempotency(keys.digest("orders 2026-11-01")): IdempotencyRecord(
-        job_id=BATCH, nonce=BATCH[::-1]
-    ),
+    keys.idempotency("orders 2026-11-01"): IdempotencyRecord(job_id=BATCH, nonce=BATCH[::-1]),
     keys.SHUTDOWN: ShutdownRecord(
         nonce="d" * 32, status=ApplicationStatus.SUCCEEDED, at=NOW, stage=ShutdownStage.OVER
     ),

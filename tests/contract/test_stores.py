@@ -131,6 +131,47 @@ async def test_another_job_with_the_same_id_conflicts(stores: Stores):
     assert stored.graph == graph
 
 
+async def test_a_job_keeps_its_owner_until_its_result_is_pruned(stores: Stores):
+    """Another owner does not get it by repeating its graph, nor by its idempotency key."""
+    graph = orders_graph(stores.ids, key="nightly")
+    accepted = await stores.graphs.put(graph, submitted_at=5, owner="ana")
+    assert isinstance(accepted, Stored)
+    assert accepted.record.owner == "ana"
+    again = await stores.graphs.put(graph, submitted_at=9, owner="ana")
+    assert again == AlreadyAccepted(job_id=graph.job_id, record=accepted.record)
+    theirs = await stores.graphs.put(graph, submitted_at=9, owner="bob")
+    assert theirs == IdInUse(job_id=graph.job_id, ended=False)
+    same_key = orders_graph(stores.ids, key="nightly")
+    assert isinstance(await stores.graphs.put(same_key, submitted_at=9, owner="bob"), Stored)
+    result, details = result_and_details(graph.job_id)
+    result = msgspec.structs.replace(result, owner="ana")
+    await stores.results.create_dirty(result, details)
+    await stores.graphs.remove(graph.job_id)
+    await stores.results.mark_clean(graph.job_id)
+    assert await stores.graphs.put(graph, submitted_at=9, owner="bob") == IdInUse(
+        job_id=graph.job_id, ended=True
+    )
+    repeated = await stores.graphs.put(
+        orders_graph(stores.ids, key="nightly"), submitted_at=9, owner="ana"
+    )
+    assert isinstance(repeated, AlreadyAccepted)
+    assert repeated.job_id == graph.job_id
+    await stores.results.prune(now=10_000, max_age=timedelta(0), max_count=0)
+    fresh = orders_graph(stores.ids, key="nightly")
+    assert isinstance(await stores.graphs.put(fresh, submitted_at=9, owner="ana"), Stored)
+
+
+async def test_an_idempotency_key_of_a_release_without_owners_belongs_to_everybody(stores: Stores):
+    """A submission that is repeated while the cluster is upgraded is the same job."""
+    first = orders_graph(stores.ids, key="nightly")
+    await stores.graphs.put(first, submitted_at=5)
+    outcome = await stores.graphs.put(
+        orders_graph(stores.ids, key="nightly"), submitted_at=6, owner="ana"
+    )
+    assert isinstance(outcome, AlreadyAccepted)
+    assert outcome.job_id == first.job_id
+
+
 async def test_a_repeated_idempotency_key_returns_the_first_job(stores: Stores):
     first = orders_graph(stores.ids, key="every/day 2026-11-01")
     second = orders_graph(stores.ids, key="every/day 2026-11-01")

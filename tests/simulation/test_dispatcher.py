@@ -17,12 +17,20 @@ from simulation.faults import fail_over
 from simulation.scenarios import (
     FOREVER,
     MANY_RESTARTS,
+    details_of,
     dispatcher_of,
     graph_path,
     job,
     simulate,
     stream,
+    wait_until_running,
     with_file,
+)
+from simulation.test_replacements import (
+    cancel_and_wait,
+    trigger_replacement,
+    upgrade,
+    wait_until_over,
 )
 from stoker.core.errors import (
     DuplicateJob,
@@ -406,5 +414,42 @@ def test_a_client_that_waits_for_a_job_without_a_master_does_not_spin(tmp_path: 
         )
         assert status is JobStatus.CANCELED
         await cluster.wait_for_end(job_id)
+
+    simulate(tmp_path, scenario)
+
+
+def test_a_job_keeps_its_owner_through_fail_overs_quarantine_and_its_end(tmp_path: Path) -> None:
+    """It is shown in every list, and its successors after an upgrade have the same owner."""
+
+    async def owners(cluster: SimulatedCluster) -> dict[str, str]:
+        return {job.job_id: job.owner for job in await cluster.jobs()}
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        graph = stream(cluster)
+        await cluster.ask(lambda d: d.submit_job(graph, "ana"))
+        ended = job(cluster)
+        await cluster.ask(lambda d: d.submit_job(ended, "bob"))
+        assert await cluster.wait_for_end(ended.job_id) is JobStatus.FINISHED
+        await wait_until_running(cluster, graph.job_id)
+        assert (await details_of(cluster, graph.job_id)).owner == "ana"
+        path = graph_path(cluster, graph.job_id)
+        sound, cluster.storage.files[path] = cluster.storage.files[path], b""
+        await fail_over(cluster)
+        [quarantined] = await cluster.ask(lambda d: d.quarantined())
+        assert quarantined.owner == "ana"
+        assert await cluster.ask(lambda d: d.job_owner(graph.job_id)) == "ana"
+        cluster.storage.files[path] = sound
+        await cluster.ask(lambda d: d.retry_quarantined(graph.job_id))
+        await wait_until_running(cluster, graph.job_id)
+        new = stream(cluster)
+        await trigger_replacement(cluster, upgrade(graph.job_id, new))
+        await wait_until_over(cluster, graph.job_id)
+        expected = {graph.job_id: "ana", ended.job_id: "bob", new.job_id: "ana"}
+        assert await owners(cluster) == expected
+        await cancel_and_wait(cluster, new.job_id)
+        await fail_over(cluster)
+        assert await owners(cluster) == expected
+        assert (await details_of(cluster, new.job_id)).owner == "ana"
+        assert await cluster.ask(lambda d: d.job_owner(new.job_id)) == "ana"
 
     simulate(tmp_path, scenario)

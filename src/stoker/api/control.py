@@ -7,6 +7,7 @@ from stoker.api.shape import Answer, Dashed
 from stoker.core.ids import JobId, RegionId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis
+from stoker.security.audit_entries import AuditEntry
 
 
 class QueueAnswer(Answer, frozen=True, kw_only=True):
@@ -45,6 +46,12 @@ class QuarantineAnswer(Answer, frozen=True, kw_only=True):
     """GET /quarantine"""
 
     jobs: list[QuarantinedJobAnswer]
+
+
+class AuditAnswer(Answer, frozen=True, kw_only=True):
+    """GET /audit"""
+
+    entries: list[AuditEntry]
 
 
 class ClusterEvent(Dashed, frozen=True, kw_only=True):

@@ -55,6 +55,8 @@ class JobOverview(Dashed, frozen=True, kw_only=True):
     pending_operators: int = 0
     waits_for: str | msgspec.UnsetType = msgspec.UNSET
     """Absent for a job with a running task; else `a slot`, or `its turn` in its queue."""
+    owner: str | msgspec.UnsetType = msgspec.UNSET
+    """Absent unless the client asked for it: Flink's clients refuse unknown fields."""
 
 
 class JobsOverview(Answer, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ COMMANDS = {
     "rescale": "stoker.cli.commands.rescale:rescale",
     "queue": "stoker.cli.commands.queue:queue",
     "quarantine": "stoker.cli.commands.quarantine:quarantine",
+    "audit": "stoker.cli.commands.audit:audit",
     "token": "stoker.cli.commands.token:token",
     "cluster": "stoker.cli.commands.cluster:cluster",
     "master": "stoker.cli.commands.master:master",

@@ -28,6 +28,7 @@ CLUSTER = {
     "drain": "retire an executor",
     "shutdown": "end it for good",
     "token": "create, list, revoke",
+    "audit": "who changed what",
 }
 MORE = {
     "completion": "for bash, zsh and fish",

@@ -15,7 +15,13 @@ from urllib.parse import quote
 import msgspec
 
 from stoker.api.cluster import ClusterOverviewAnswer, TaskManager, TaskManagers
-from stoker.api.control import QuarantineAnswer, QuarantinedJobAnswer, QueueAnswer, QueuesAnswer
+from stoker.api.control import (
+    AuditAnswer,
+    QuarantineAnswer,
+    QuarantinedJobAnswer,
+    QueueAnswer,
+    QueuesAnswer,
+)
 from stoker.api.jobs import (
     ExecutionResultAnswer,
     JobExceptionHistory,
@@ -47,6 +53,7 @@ from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.core.values import decode_json
+from stoker.security.audit_entries import AuditEntry
 
 if TYPE_CHECKING:
     from stoker.savepoints.manifest import SavepointView
@@ -71,8 +78,13 @@ class ReplacementSettings:
     allow_non_restored_state: bool = False
 
 
-def jobs() -> RestCall[list[JobOverview]]:
-    return _get("/jobs/overview", JobsOverview, lambda answer: answer.jobs)
+def jobs(*, with_owners: bool = False) -> RestCall[list[JobOverview]]:
+    return RestCall(
+        method="GET",
+        path="/jobs/overview",
+        query={"show": "owner"} if with_owners else {},
+        read=lambda body: _decoded(body, JobsOverview).jobs,
+    )
 
 
 def job(job_id: JobId) -> RestCall[JobDetails]:
@@ -156,6 +168,19 @@ def retry_quarantined(job_id: JobId) -> RestCall[None]:
 def drop_quarantined(job_id: JobId) -> RestCall[None]:
     """Give up the job: record it as FAILED and delete its files."""
     return _send("DELETE", f"/quarantine/{_checked(job_id)}")
+
+
+def audit(
+    limit: int = 100, *, caller: str | None = None, object_: str | None = None
+) -> RestCall[list[AuditEntry]]:
+    """Changes and refusals that the master's machine has recorded, newest first."""
+    query = {"limit": str(limit), "caller": caller, "object": object_}
+    return RestCall(
+        method="GET",
+        path="/audit",
+        query={name: text for name, text in query.items() if text is not None},
+        read=lambda body: _decoded(body, AuditAnswer).entries,
+    )
 
 
 def heartbeat(job_id: JobId, seconds: float) -> RestCall[None]:

@@ -248,6 +248,7 @@ class ClientOperations:
     quarantined = operation_of(calls.quarantined)
     retry_quarantined = operation_of(calls.retry_quarantined)
     drop_quarantined = operation_of(calls.drop_quarantined)
+    audit = operation_of(calls.audit)
     queues = operation_of(calls.queues)
     overview = operation_of(calls.overview)
     task_executors = operation_of(calls.task_executors)

@@ -19,10 +19,11 @@ from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.options import RestOptions
 from stoker.rpc.options import RegistrationOptions, RpcOptions
 from stoker.savepoints.options import SavepointOptions
-from stoker.security.options import InternalSecurityOptions, RestSecurityOptions
+from stoker.security.options import AuditOptions, InternalSecurityOptions, RestSecurityOptions
 from stoker.taskexecutor.options import TaskExecutorOptions
 
 ALL: tuple[type, ...] = (
+    AuditOptions,
     BlobOptions,
     ClassicOptions,
     ClientOptions,

@@ -88,6 +88,8 @@ class Replacement(Value):
     the retained checkpoint of the new version."""
     reason: str = ""
     """Why the new version does not run, or no longer runs."""
+    owner: str = ""
+    """Owner of the old version, who owns its successors too."""
 
     @property
     def stop_path(self) -> str:

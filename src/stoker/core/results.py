@@ -144,6 +144,8 @@ class JobDetails(Value):
     checkpoints: Checkpoints = Checkpoints()
     restarts: int = 0
     """Restarts after failures, under the present leader."""
+    owner: str = ""
+    """Who submitted the job: the name of a token, or a user of the machine."""
 
     def __repr__(self) -> str:
         # Short, because it is what a notebook prints after `job.result()`.
@@ -161,6 +163,7 @@ class JobSummary(Value):
     tasks: dict[ExecutionState, int] = {}
     waits_for: str = ""
     """`its turn` in its queue, or `a slot` while none of its tasks has one; else empty."""
+    owner: str = ""
 
 
 class JobResult(Value):
@@ -175,6 +178,7 @@ class JobResult(Value):
     failure: Failure | None = None
     tasks: dict[ExecutionState, int] = {}
     """Number of regions by the state in which they ended."""
+    owner: str = ""
 
     @property
     def net_runtime(self) -> int:
@@ -195,6 +199,7 @@ def summary_of(details: JobDetails) -> JobSummary:
         last_change=max(details.timestamps.values(), default=details.start),
         tasks=tasks,
         waits_for=_wait_of(details, tasks),
+        owner=details.owner,
     )
 
 

@@ -90,11 +90,11 @@ class Dispatcher(Endpoint):
         self._shutdown = shutdown
         self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
-    async def submit_job(self, graph: JobGraph) -> Submitted:
+    async def submit_job(self, graph: JobGraph, owner: str = "") -> Submitted:
         async with self._deleting_files_if_refused(graph):
             validate(graph, max_bytes=self._services.options.max_graph_size)
             with self._shutdown.counting_submission():
-                return await self._accept(graph)
+                return await self._accept(graph, owner)
 
     @asynccontextmanager
     async def _deleting_files_if_refused(self, graph: JobGraph) -> AsyncIterator[None]:
@@ -120,11 +120,11 @@ class Dispatcher(Endpoint):
         except StokerError as error:
             log.info("the files of job %s are left for the sweep: %s", graph.job_id, error)
 
-    async def _accept(self, graph: JobGraph) -> Submitted:
+    async def _accept(self, graph: JobGraph, owner: str) -> Submitted:
         now = self._services.wall_clock()
         # The lock keeps the sweep from removing files of the job before its record exists.
         async with self._stores.locks(graph.job_id):
-            outcome: PutOutcome | None = await self._stores.graphs.known(graph)
+            outcome: PutOutcome | None = await self._stores.graphs.known(graph, owner=owner)
             if outcome is None:
                 # All checks come before the record, so that a refused submission leaves no record.
                 self._shutdown.check()
@@ -135,7 +135,7 @@ class Dispatcher(Endpoint):
                 else:
                     services = self._services
                     graph = await continue_output(graph, services.storage, services.savepoints)
-                outcome = await self._stores.graphs.add(graph, submitted_at=now)
+                outcome = await self._stores.graphs.add(graph, submitted_at=now, owner=owner)
         match outcome:
             case AlreadyAccepted(job_id=job_id):
                 if job_id != graph.job_id:
@@ -147,7 +147,7 @@ class Dispatcher(Endpoint):
                 )
             case Stored():
                 log.info("job %s (%s) accepted", graph.job_id, graph.name)
-                self._jobs.start(JobToRun(graph=graph, submitted_at=now))
+                self._jobs.start(JobToRun(graph=graph, submitted_at=now, owner=owner))
                 return Submitted(job_id=graph.job_id, continues_from=_chosen_origin(graph))
             case _:
                 assert_never(outcome)
@@ -228,6 +228,11 @@ class Dispatcher(Endpoint):
     async def read_rows(self, job_id: JobId, query: int | None, offset: int) -> RowsPiece:
         details = await self.job_details(job_id)
         return await read_rows(self._services.storage, details, query, offset)
+
+    def job_owner(self, job_id: JobId) -> str:
+        if (job := self._jobs.get(job_id)) is not None:
+            return job.to_run.owner
+        return self._jobs.quarantine.owner(job_id) or self._result(job_id).owner
 
     def job_result(self, job_id: JobId) -> JobResult | None:
         if self._jobs.get(job_id) is not None:
@@ -401,4 +406,5 @@ def _details_from(result: JobResult) -> JobDetails:
         timestamps={JobStatus.INITIALIZING: result.start, result.status: result.end},
         start=result.start,
         end=result.end,
+        owner=result.owner,
     )

@@ -144,4 +144,5 @@ def _summary(result: JobResult) -> JobSummary:
         end=result.end,
         last_change=result.end,
         tasks=result.tasks,
+        owner=result.owner,
     )

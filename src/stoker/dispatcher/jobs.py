@@ -107,6 +107,7 @@ class LiveJob:
             start=self.to_run.submitted_at,
             plan=plan_of(graph),
             waiting=self.why_waiting(),
+            owner=self.to_run.owner,
         )
 
     def set_running(self, running: RunningJob | None) -> None:
@@ -303,6 +304,7 @@ class LiveJobs:
             submitted_at=job.to_run.submitted_at,
             recovered=job.to_run.recovered,
             cancel_wanted=job.cancel_wanted,
+            owner=job.to_run.owner,
         )
         async with AsyncExitStack() as recovery_slot:
             if to_run.recovered:
@@ -338,6 +340,7 @@ class LiveJobs:
             end=details.end or self._services.wall_clock(),
             failure=end.failure,
             tasks=summary_of(details).tasks,
+            owner=details.owner,
         )
         try:
             await self._results.create_dirty(result, details)

@@ -88,6 +88,7 @@ class Quarantine:
                 since=now,
                 pointer=job.pointer,
                 cancel_wanted=job.job_id in recovery.broken_and_cancelled,
+                owner=job.owner,
             )
             for job in recovery.broken
         }
@@ -101,11 +102,17 @@ class Quarantine:
             reason=reason,
             since=self._wall_clock(),
             cancel_wanted=cancel_wanted,
+            owner=to_run.owner,
         )
         self._host.scope.spawn(f"quarantine {job_id}", self.retry_until_released(job_id))
 
     def all(self) -> list[QuarantinedJob]:
         return [self._jobs[job_id] for job_id in sorted(self._jobs)]
+
+    def owner(self, job_id: JobId) -> str:
+        """Empty when the job is not here, or its record cannot be read."""
+        job = self._jobs.get(job_id)
+        return job.owner if job else ""
 
     def contains(self, job_id: JobId) -> bool:
         return job_id in self._jobs
@@ -230,5 +237,6 @@ def _end_of(job: QuarantinedJob, record: JobRecord | None, now: Millis) -> JobEn
         start=start,
         end=now,
         failures=(FailureRecord(failure=failure, at=now),),
+        owner=job.owner,
     )
     return JobEnd(details=details, failure=failure)

@@ -102,6 +102,7 @@ def decide_recovery(
                         recovered=True,
                         cancel_wanted=record.job_id in cancel_wanted,
                         was_admitted=record.job_id in admitted,
+                        owner=record.owner,
                     )
                 )
             case UnreadableJob(job_id=job_id) if job_id not in ended:

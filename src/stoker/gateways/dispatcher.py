@@ -75,6 +75,8 @@ class QuarantinedJob(Value):
     pointer: str | None = None
     """Path of the job's content in the storage, if the record of the job can be read."""
     cancel_wanted: bool = False
+    owner: str = ""
+    """Empty if the record of the job cannot be read."""
 
 
 class JobsSince(Value):
@@ -107,8 +109,11 @@ class SavepointStatus(Value):
 
 
 class DispatcherGateway(Protocol):
-    async def submit_job(self, graph: JobGraph) -> Submitted:
-        """Returns when the job is durable. InvalidJobGraph, DuplicateJob, StorageUnavailable."""
+    async def submit_job(self, graph: JobGraph, owner: str = "") -> Submitted:
+        """Returns when the job is durable. InvalidJobGraph, DuplicateJob, StorageUnavailable.
+
+        The idempotency key in the graph is a key of this owner.
+        """
         ...
 
     async def jobs_since(
@@ -121,6 +126,10 @@ class DispatcherGateway(Protocol):
         ...
 
     async def job_status(self, job_id: JobId) -> JobStatus: ...
+
+    async def job_owner(self, job_id: JobId) -> str:
+        """Who submitted the job; empty if that is not known. JobNotFound for an unknown job."""
+        ...
 
     async def job_details(self, job_id: JobId) -> JobDetails: ...
 

@@ -27,6 +27,7 @@ class JobToRun:
     cancel_wanted: bool = False
     was_admitted: bool = False
     """The job had its turn under an earlier leader and does not queue again."""
+    owner: str = ""
 
 
 class RunningJob(Protocol):

@@ -38,8 +38,10 @@ def job(job_id: JobId) -> str:
     return f"{JOBS}/{job_id}"
 
 
-def idempotency(key_digest: str) -> str:
-    return f"idempotency/{key_digest}"
+def idempotency(text: str, owner: str = "") -> str:
+    """Each owner of jobs has idempotency keys of his own; without owners all share them."""
+    owned = f"{owner}\n{text}" if owner else text
+    return f"idempotency/{digest(owned)}"
 
 
 def result(job_id: JobId) -> str:

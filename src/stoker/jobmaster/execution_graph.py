@@ -62,8 +62,10 @@ class ExecutionGraph:
         failures_kept: int = 16,
         attempts_kept: int = 16,
         full_fail_over: bool = False,
+        owner: str = "",
     ) -> None:
         self.graph = graph
+        self._owner = owner
         self.job_id = graph.job_id
         self.status = JobStatus.INITIALIZING
         self.timestamps: dict[JobStatus, Millis] = {JobStatus.INITIALIZING: submitted_at}
@@ -125,6 +127,7 @@ class ExecutionGraph:
             engine=engine_text(self.graph),
             restarts=self.restarts,
             parameters=self.graph.parameters,
+            owner=self._owner,
         )
 
     def start(

@@ -121,6 +121,7 @@ class JobMasterRunner:
             configuration=graph.configuration,
             engine=engine_text(graph),
             parameters=graph.parameters,
+            owner=self._to_run.owner,
         )
 
     async def wait_for_change(self, known: JobStatus) -> JobStatus:
@@ -244,6 +245,7 @@ class JobMasterRunner:
             failures_kept=options.exception_history_size,
             attempts_kept=options.attempts_history_size,
             full_fail_over=options.failover_strategy is FailoverStrategy.FULL,
+            owner=self._to_run.owner,
         )
         return JobDriver(
             self._services,

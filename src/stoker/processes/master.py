@@ -81,9 +81,11 @@ from stoker.rest.services import DispatcherFinder, RestServices
 from stoker.rpc.options import RpcOptions
 from stoker.savepoints.options import SavepointOptions
 from stoker.savepoints.places import Places, foreign_places
+from stoker.security.audit import AuditLog, audit_file
 from stoker.security.binding import check_token_transport
 from stoker.security.material import rest_material
-from stoker.security.options import RestSecurityOptions
+from stoker.security.options import AuditOptions, RestSecurityOptions
+from stoker.security.owners import local_user
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +180,9 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         repartition=repartitioned_savepoint,
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
-    url = await stack.enter_async_context(_rest(services, observer, configuration, places))
+    auditing = configuration.of(AuditOptions)
+    audit = AuditLog(audit_file(auditing, directories.work.parent), auditing)
+    url = await stack.enter_async_context(_rest(services, observer, configuration, places, audit))
     scope = await stack.enter_async_context(TaskScope("master"))
     open_next = partial(open_session, configuration, ids, auto_renewing=False)
     scope.spawn("shutdown", shutdowns.run(observer))
@@ -192,7 +196,11 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
 
 @asynccontextmanager
 async def _rest(
-    services: MasterServices, observer: Coordinator, configuration: Configuration, places: Places
+    services: MasterServices,
+    observer: Coordinator,
+    configuration: Configuration,
+    places: Places,
+    audit: AuditLog,
 ) -> AsyncIterator[str]:
     """The REST server answers from the start, through every change of session or leader."""
     dispatcher = LeaderRetrieval(observer, DISPATCHER)
@@ -242,6 +250,8 @@ async def _rest(
             version=__version__,
             ids=services.ids,
             tokens=tokens,
+            local_user=local_user(),
+            audit=audit,
             trust=trust_among_masters(security),
             configuration=shown,
             inspection=await inspection_at(services.rpc, f"{services.rpc.address}/{INSPECTION}"),

@@ -3,6 +3,7 @@
 import asyncio
 from functools import cache
 
+from stoker.rest.control.audit_handlers import AUDIT_HANDLERS
 from stoker.rest.control.cluster import CLUSTER_HANDLERS
 from stoker.rest.control.events import EVENT_HANDLERS
 from stoker.rest.control.processes import PROCESS_HANDLERS
@@ -42,6 +43,7 @@ HANDLERS = (
     *APPLICATION_HANDLERS,
     *PROGRAM_HANDLERS,
     *RESOURCE_HANDLERS,
+    *AUDIT_HANDLERS,
     *QUARANTINE_HANDLERS,
     *QUEUE_HANDLERS,
     *SAVEPOINT_HANDLERS,

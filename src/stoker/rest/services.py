@@ -22,6 +22,7 @@ from stoker.rest.requests.operations import Operations
 from stoker.rpc.service import RpcService
 from stoker.savepoints.options import SavepointOptions
 from stoker.savepoints.places import Places
+from stoker.security.audit import AuditLog
 from stoker.security.tokens import TokenFile
 
 FindProcess = Callable[[str], Awaitable[InspectionGateway]]
@@ -43,6 +44,9 @@ class RestServices:
     clock: WallClock = system_wall_clock
     tokens: TokenFile | None = None
     """Tokens of the callers to admit; None admits every caller that reaches this master."""
+    local_user: str = ""
+    """Owner of the jobs that are submitted without a token."""
+    audit: AuditLog | None = None
     trust: ssl.SSLContext | None = None
     """TLS context for calls to another master."""
     ids: Ids = field(default_factory=Ids)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.core.options import option
+from stoker.core.errors import InvalidOption
+from stoker.core.options import ByteSize, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,3 +72,33 @@ class InternalSecurityOptions:
         "~/.stoker if the storage is not a directory. Not used with security.ssl.internal.enabled.",
         None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """The log of changes and refusals."""
+
+    file: Path | None = option(
+        "security.audit.file",
+        "File with one line of JSON for each change that a caller of a master asked for, and for "
+        "each refusal; unset: audit/audit.jsonl in the working directory.",
+        None,
+    )
+    max_size: ByteSize = option(
+        "security.audit.max-size",
+        "Size at which the audit log is rotated.",
+        ByteSize(10 * 1024 * 1024),
+    )
+    max_files: int = option(
+        "security.audit.max-files",
+        "Number of files that are kept of the audit log; the oldest is deleted.",
+        10,
+    )
+
+    def __post_init__(self) -> None:
+        for key, value in (
+            ("security.audit.max-size", self.max_size),
+            ("security.audit.max-files", self.max_files),
+        ):
+            if value < 1:
+                raise InvalidOption(f"{key} is {value}; set it to 1 or more", key=key)

@@ -28,7 +28,7 @@ class Role(StrEnum):
     READ = "read"
     """Every request that changes nothing."""
     SUBMIT = "submit"
-    """Submit jobs and programs, and query a job by its id; no lists, no cancel."""
+    """Submit jobs and programs; see and change one's own jobs."""
     OPERATE = "operate"
     """Every request."""
 
@@ -39,18 +39,20 @@ class Permission(StrEnum):
     OPEN = "open"
     """Read the description of the API: no token is needed."""
     QUERY = "query"
-    """Read what every token may know: a job by its id, and figures of the whole cluster."""
+    """Read what every token may know: its own jobs, and figures of the whole cluster."""
     READ = "read"
     """Read anything."""
     SUBMIT = "submit"
     """Submit jobs and programs."""
+    CONTROL = "control"
+    """Change or end a job: one's own, or with the role operate any."""
     OPERATE = "operate"
     """Change or end anything."""
 
 
 _PERMISSIONS = {
     Role.READ: {Permission.OPEN, Permission.QUERY, Permission.READ},
-    Role.SUBMIT: {Permission.OPEN, Permission.QUERY, Permission.SUBMIT},
+    Role.SUBMIT: {Permission.OPEN, Permission.QUERY, Permission.SUBMIT, Permission.CONTROL},
     Role.OPERATE: set(Permission),
 }
 

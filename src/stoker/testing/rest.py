@@ -46,6 +46,7 @@ from stoker.rest.programs.store import ProgramStore
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
 from stoker.savepoints.places import Places
+from stoker.security.audit import AuditLog
 from stoker.security.material import TlsMaterial, client_context
 from stoker.security.tokens import TokenFile
 from stoker.storage.memory import MemoryStorage
@@ -122,7 +123,7 @@ class DispatcherInMemory(DispatcherGateway):
         if self.refusal is not None:
             raise self.refusal
 
-    async def submit_job(self, graph: JobGraph) -> Submitted:
+    async def submit_job(self, graph: JobGraph, owner: str = "") -> Submitted:
         self._check()
         if not any(isinstance(vertex, Sink | SqlScript | Program) for vertex in graph.vertices):
             raise InvalidJobGraph(["the graph has no sink", "add one"])
@@ -130,9 +131,8 @@ class DispatcherInMemory(DispatcherGateway):
         if known is None and graph.job_id in self.jobs:
             raise DuplicateJob(graph.job_id, globally_terminated=True)
         self.graphs[graph.job_id] = graph
-        self.jobs.setdefault(
-            graph.job_id, job_details(graph.job_id, JobStatus.RUNNING, ExecutionState.RUNNING)
-        )
+        details = job_details(graph.job_id, JobStatus.RUNNING, ExecutionState.RUNNING)
+        self.jobs.setdefault(graph.job_id, msgspec.structs.replace(details, owner=owner))
         return Submitted(job_id=graph.job_id, repeated=known is not None)
 
     async def jobs_since(
@@ -160,6 +160,11 @@ class DispatcherInMemory(DispatcherGateway):
 
     async def job_status(self, job_id: JobId) -> JobStatus:
         return (await self.job_details(job_id)).status
+
+    async def job_owner(self, job_id: JobId) -> str:
+        if job_id in self.quarantine:
+            return self.quarantine[job_id].owner
+        return (await self.job_details(job_id)).owner
 
     async def job_result(self, job_id: JobId) -> JobResult | None:
         job = await self.job_details(job_id)
@@ -371,6 +376,8 @@ class Master:
     tokens: TokenFile | None = None
     tls: TlsMaterial | None = None
     asks_for_certificates: bool = False
+    local_user: str = ""
+    audit: AuditLog | None = None
 
     async def inspect(self, address: str) -> InspectionGateway:
         return self.inspection
@@ -395,6 +402,8 @@ class Master:
             process_at=self.inspect,
             programs=ProgramStore(self.storage, Ids(), lambda: NOW),
             tokens=self.tokens,
+            local_user=self.local_user,
+            audit=self.audit,
             trust=self._trust,
         )
 

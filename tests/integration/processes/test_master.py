@@ -15,18 +15,20 @@ import pytest
 
 from integration.processes.separate_processes import PATIENCE, process_of, url_of
 from stoker.client.asynchronous import AsyncClient
+from stoker.client.options import ClientOptions
 from stoker.config.configuration import Configuration
 from stoker.config.load import configuration_from
 from stoker.config.options import ALL
 from stoker.config.sources import settings_on_command_line
 from stoker.config.tree import OptionTree
-from stoker.core.errors import StartupFailed
+from stoker.core.errors import AccessDenied, StartupFailed
 from stoker.core.graph import JobGraph
 from stoker.core.states import JobStatus
 from stoker.ha import keys
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.processes import master
 from stoker.processes.master import running_master
+from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 from stoker.testing.sample_jobs import new_graph
 
 
@@ -176,3 +178,47 @@ async def test_an_idle_master_collects_garbage(
         os.kill(os.getpid(), signal.SIGTERM)
         assert await running == 0
     assert calls == ["rarely"]
+
+
+async def test_a_master_knows_the_owner_of_a_job_and_records_who_changed_what(
+    tmp_path: Path,
+) -> None:
+    """Both survive the master: the owner with the job's records, the changes in their file."""
+    file = TokenFile(tmp_path / "tokens.json")
+    for name in ("ana", "bob"):
+        sha256 = hash_of(text_of(name, "secret"))
+        file.add(Token(id=name, name=name, role=Role.SUBMIT, sha256=sha256, created_ms=0))
+    configuration = configuration_for(
+        tmp_path, **{"security.rest.tokens": str(tmp_path / "tokens.json")}
+    )
+
+    def user(url: str, name: str) -> AsyncClient:
+        return AsyncClient(url, ClientOptions(token=text_of(name, "secret")))
+
+    async with (
+        asyncio.timeout(PATIENCE),
+        running_master(configuration) as one,
+        user(one.rest_url, "ana") as ana,
+        user(one.rest_url, "bob") as bob,
+    ):
+        job_id = (await ana.submit(waiting_job())).job_id
+        assert [job.owner for job in await ana.jobs(with_owners=True)] == ["ana"]
+        assert await bob.jobs() == []
+        with pytest.raises(AccessDenied, match="belongs to ana"):
+            await bob.cancel(job_id)
+    async with (
+        asyncio.timeout(PATIENCE),
+        running_master(configuration) as two,
+        user(two.rest_url, "ana") as ana,
+    ):
+        assert (await ana.job(job_id)).owner == "ana"
+        await ana.cancel(job_id)
+    lines = (tmp_path / "work" / "audit" / "audit.jsonl").read_text().splitlines()
+    # A client tries again until the master leads.
+    entries = [each for line in lines if (each := json.loads(line))["status"] != 503]
+    assert [(each["caller"], each["action"], each["outcome"]) for each in entries] == [
+        ("ana", "POST /jobs", "done"),
+        ("bob", "PATCH /jobs/{jobid}", "refused"),
+        ("ana", "PATCH /jobs/{jobid}", "done"),
+    ]
+    assert {each["object"] for each in entries} == {job_id}

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from instant_savepoints import InstantSavepoints
@@ -58,6 +60,14 @@ async def test_list_shows_jobs_that_have_not_ended(served) -> None:
 async def test_list_all_shows_every_job(served) -> None:
     output = (await served("list", "--all")).stdout
     assert all(job[:12] in output for job in (RUNNING, FINISHED, FAILED, CANCELED))
+
+
+async def test_list_and_status_show_the_owner_of_a_job(served) -> None:
+    jobs = served.master.dispatcher.jobs
+    jobs[RUNNING] = msgspec.structs.replace(jobs[RUNNING], owner="ana")
+    assert re.search(rf"{RUNNING[:12]}.* ana$", (await served("list")).stdout, re.MULTILINE)
+    assert re.search(r"^owner: +ana$", (await served("status", RUNNING)).stdout, re.MULTILINE)
+    assert "owner:" not in (await served("status", FINISHED)).stdout
 
 
 async def test_list_has_the_short_flags_of_flink(served) -> None:

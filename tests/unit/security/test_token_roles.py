@@ -12,6 +12,7 @@ from stoker.security.tokens import Permission, Role, allows
         (Permission.QUERY, True, True),
         (Permission.READ, True, False),
         (Permission.SUBMIT, False, True),
+        (Permission.CONTROL, False, True),
         (Permission.OPERATE, False, False),
     ],
 )

@@ -55,6 +55,7 @@ def _head(details: JobDetails) -> str:
         ("job", details.job_id),
         ("name", details.name),
         ("type", details.job_type.lower()),
+        ("owner" if details.owner else "", details.owner),
         ("state", details.status.value),
         ("started", moment_text(details.start)),
         ("ended" if details.end is not None else "", moment_text(details.end or 0)),

@@ -68,7 +68,9 @@ BROKEN_RETRY_SECONDS = 30.0
 class DispatcherActions(Protocol):
     """The calls that a replacement makes at the dispatcher; clients make the same calls."""
 
-    async def submit_job(self, graph: JobGraph) -> Submitted: ...
+    async def submit_job(self, graph: JobGraph, owner: str = "") -> Submitted: ...
+
+    def job_owner(self, job_id: JobId) -> str: ...
 
     async def job_details(self, job_id: JobId) -> JobDetails: ...
 
@@ -241,7 +243,7 @@ class ReplacementDriver:
         try:
             graph = await version()
             failpoint("replacements.before-submission")
-            await self._dispatcher.submit_job(graph)
+            await self._dispatcher.submit_job(graph, self.plan.value.owner)
         except (Fenced, SessionExpired):
             raise
         except StokerError as error:

@@ -121,6 +121,7 @@ class Replacements:
             partitions=request.partitions,
             allow_non_restored_state=request.allow_non_restored_state,
             window_seconds=request.window_seconds,
+            owner=dispatcher.job_owner(request.job_id),
         )
         await self._store.create(plan, graph)
         log.info("replacement of job %s (%s) begins", plan.job_id, plan.kind)

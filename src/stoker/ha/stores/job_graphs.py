@@ -49,6 +49,8 @@ class JobRecord(StoredRecord, frozen=True, kw_only=True):
     nonce: str
     submitted_at: Millis
     idempotency_key: str | None = None
+    owner: str = ""
+    """Who submitted the job; empty if that is not known."""
 
 
 class IdempotencyRecord(StoredRecord, frozen=True, kw_only=True):
@@ -138,6 +140,11 @@ def default_of(field: msgspec.structs.FieldInfo) -> Any:
     return field.default
 
 
+def _may_be_of(recorded: str, owner: str) -> bool:
+    """Whether a job with this recorded owner may be the one that this owner submits again."""
+    return not recorded or not owner or recorded == owner
+
+
 class JobGraphStore:
     """Writes under one leadership: the coordinator refuses those of an earlier leader."""
 
@@ -147,17 +154,18 @@ class JobGraphStore:
         self._storage = storage
         self._ids = ids
 
-    async def put(self, graph: JobGraph, *, submitted_at: Millis) -> PutOutcome:
+    async def put(self, graph: JobGraph, *, submitted_at: Millis, owner: str = "") -> PutOutcome:
         """Write the content, then the record, whose creation decides.
 
         ConnectionLost means that it is unknown whether the job was accepted; submit it again to
         find out. After every other error it was surely not accepted.
         """
-        return await self.known(graph) or await self.add(graph, submitted_at=submitted_at)
+        known = await self.known(graph, owner=owner)
+        return known or await self.add(graph, submitted_at=submitted_at, owner=owner)
 
-    async def add(self, graph: JobGraph, *, submitted_at: Millis) -> PutOutcome:
+    async def add(self, graph: JobGraph, *, submitted_at: Millis, owner: str = "") -> PutOutcome:
         """Like `put`, for a caller that has just checked that the job is not known."""
-        record = self._record_for(graph, submitted_at)
+        record = self._record_for(graph, submitted_at, owner)
         failpoint("job-graphs.before-content")
         await self._storage.write(record.pointer, encode(graph))
         failpoint("job-graphs.before-record")
@@ -167,7 +175,7 @@ class JobGraphStore:
             raise
         except KeyExists:
             await self._discard(record.pointer)
-            known = await self.known(graph)
+            known = await self.known(graph, owner=owner)
             if known is None:
                 raise
             return known
@@ -247,13 +255,13 @@ class JobGraphStore:
             deletions.extend([Delete(key, found.version)] if found else [])
         return deletions
 
-    async def known(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
+    async def known(self, graph: JobGraph, *, owner: str = "") -> AlreadyAccepted | IdInUse | None:
         """The answer of `put` to a job that is not new; None when the job is new."""
         # This order finds a job that is ending and cleaned up meanwhile in one of the two places.
-        live = await self._known_as_live(graph)
+        live = await self._known_as_live(graph, owner)
         # The record stays until the clean-up, so the result takes precedence.
-        known = await self._known_as_ended(graph) or live
-        return known or await self._known_by_key(graph.idempotency_key)
+        known = await self._known_as_ended(graph, owner) or live
+        return known or await self._known_by_key(graph.idempotency_key, owner)
 
     async def is_known(self, job_id: JobId) -> bool:
         """Whether a job has this id, also one that has ended or cannot be read."""
@@ -261,39 +269,45 @@ class JobGraphStore:
         records = (keys.job(job_id), keys.result(job_id))
         return any([await self._coordinator.read(key) is not None for key in records])
 
-    async def _known_as_live(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
+    async def _known_as_live(self, graph: JobGraph, owner: str) -> AlreadyAccepted | IdInUse | None:
         try:
             record = await self.record(graph.job_id)
         except CorruptContent:
             return IdInUse(job_id=graph.job_id, ended=False)
         if record is None:
             return None
-        if record.digest == graph_digest(graph):
+        if record.digest == graph_digest(graph) and _may_be_of(record.owner, owner):
             return AlreadyAccepted(job_id=graph.job_id, record=record)
         return IdInUse(job_id=graph.job_id, ended=False)
 
-    async def _known_as_ended(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
+    async def _known_as_ended(
+        self, graph: JobGraph, owner: str
+    ) -> AlreadyAccepted | IdInUse | None:
         key = keys.result(graph.job_id)
         found = await self._coordinator.read(key)
         if found is None:
             return None
         try:
-            digest = decode_record(found.value, ResultRecord, key).graph_digest
+            record = decode_record(found.value, ResultRecord, key)
         except CorruptContent:
-            digest = None
-        if digest == graph_digest(graph):
+            return IdInUse(job_id=graph.job_id, ended=True)
+        is_same_owner = _may_be_of(record.result.owner, owner)
+        if record.graph_digest == graph_digest(graph) and is_same_owner:
             return AlreadyAccepted(job_id=graph.job_id, record=None)
         return IdInUse(job_id=graph.job_id, ended=True)
 
-    async def _known_by_key(self, idempotency_key: str | None) -> AlreadyAccepted | None:
+    async def _known_by_key(
+        self, idempotency_key: str | None, owner: str
+    ) -> AlreadyAccepted | None:
         if idempotency_key is None:
             return None
-        key = keys.idempotency(keys.digest(idempotency_key))
-        found = await self._coordinator.read(key)
-        if found is None:
-            return None
-        first = decode_record(found.value, IdempotencyRecord, key).job_id
-        return AlreadyAccepted(job_id=first, record=await self.record(first))
+        # A key without an owner is of a release that recorded none.
+        for key in dict.fromkeys(keys.idempotency(idempotency_key, each) for each in (owner, "")):
+            found = await self._coordinator.read(key)
+            if found is not None:
+                first = decode_record(found.value, IdempotencyRecord, key).job_id
+                return AlreadyAccepted(job_id=first, record=await self.record(first))
+        return None
 
     async def record(self, job_id: JobId) -> JobRecord | None:
         """None when there is no such job; CorruptContent when its record cannot be read."""
@@ -301,7 +315,7 @@ class JobGraphStore:
         found = await self._coordinator.read(key)
         return None if found is None else decode_record(found.value, JobRecord, key)
 
-    def _record_for(self, graph: JobGraph, submitted_at: Millis) -> JobRecord:
+    def _record_for(self, graph: JobGraph, submitted_at: Millis, owner: str) -> JobRecord:
         nonce = self._ids.nonce()
         return JobRecord(
             job_id=graph.job_id,
@@ -311,6 +325,7 @@ class JobGraphStore:
             nonce=nonce,
             submitted_at=submitted_at,
             idempotency_key=graph.idempotency_key,
+            owner=owner,
         )
 
     async def _create(self, record: JobRecord) -> None:
@@ -318,22 +333,23 @@ class JobGraphStore:
         ops: list[Op] = [Create(key, value)]
         if record.idempotency_key is not None:
             accepted = IdempotencyRecord(job_id=record.job_id, nonce=record.nonce)
-            digest = keys.digest(record.idempotency_key)
-            ops.append(Create(keys.idempotency(digest), encode(accepted)))
+            ops.append(
+                Create(keys.idempotency(record.idempotency_key, record.owner), encode(accepted))
+            )
         await commit_or_read_back(
             self._leadership, ops, key=key, is_ours=lambda found: found == value
         )
 
     async def _load(self, job_id: JobId, value: bytes) -> StoredJob | UnreadableJob:
-        pointer: str | None = None
+        pointer, owner = None, ""
         try:
             record = decode_record(value, JobRecord, keys.job(job_id))
-            pointer = record.pointer
+            pointer, owner = record.pointer, record.owner
             graph = decode_value(await self._storage.read(pointer), JobGraph, pointer)
             if graph_digest(graph) != record.digest or graph.job_id != job_id:
                 raise CorruptContent(f"{pointer} is not the graph that was accepted")
         except (NotFound, CorruptContent) as error:
-            return UnreadableJob(job_id=job_id, reason=str(error), pointer=pointer)
+            return UnreadableJob(job_id=job_id, reason=str(error), pointer=pointer, owner=owner)
         return StoredJob(record=record, graph=graph)
 
     async def _discard(self, pointer: str) -> None:

@@ -44,6 +44,7 @@ class UnreadableJob:
     reason: str
     pointer: str | None = None
     """Path of the content in the storage, if the record names one."""
+    owner: str = ""
 
 
 class ResultRecord(StoredRecord, frozen=True, kw_only=True):
@@ -170,7 +171,7 @@ class JobResultStore:
         job_id = record.result.job_id
         ops: list[Op] = [Delete(keys.result(job_id))]
         if record.idempotency_key is not None:
-            key = keys.idempotency(keys.digest(record.idempotency_key))
+            key = keys.idempotency(record.idempotency_key, record.result.owner)
             found = await self._coordinator.read(key)
             ops.extend([Delete(key, found.version)] if found else [])
         failpoint("job-results.before-pruning-record")

@@ -19,12 +19,12 @@ from stoker.processes.local.cluster_state import (
     surrounding_directory,
     urls_of,
 )
+from stoker.security.owners import local_user
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 HASHES_FILE = "rest-tokens.json"
 """What the masters read: `security.rest.tokens`."""
 TOKEN_FILE = "rest-token"
-_NAME = "local"
 _SECRET_BYTES = 32
 
 
@@ -38,7 +38,8 @@ def make_token(directory: Path) -> None:
     TokenFile(directory / HASHES_FILE).add(
         Token(
             id=token_id,
-            name=_NAME,
+            # The name owns the jobs that are submitted with the token.
+            name=local_user(),
             role=Role.OPERATE,
             sha256=hash_of(text),
             created_ms=time.time_ns() // 1_000_000,

@@ -42,7 +42,7 @@ _POLL_SECONDS = 5.0
 
 @post(
     "/jobs/{jobid}/savepoints",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Take a savepoint of a job",
     body=json_object(target_directory=TEXT, cancel_job=FLAG, triggerId=TRIGGER_ID),
@@ -59,7 +59,7 @@ async def trigger_savepoint(
 
 @post(
     "/jobs/{jobid}/stop",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Stop a job at batch boundaries and take a savepoint of its end state",
     body=json_object(targetDirectory=TEXT, drain=FLAG, triggerId=TRIGGER_ID),

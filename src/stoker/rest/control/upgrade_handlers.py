@@ -41,7 +41,7 @@ _TRIAL_SECONDS = 30.0
 
 @post(
     "/jobs/{jobid}/upgrade",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Replace a streaming job by a new version, and roll back if that fails",
     body=submission(),
@@ -79,7 +79,7 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
 
 @post(
     "/jobs/{jobid}/rescale",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Restart a streaming job with another number of state partitions",
     body=json_object(partitions=WHOLE_NUMBER, target_directory=TEXT, triggerId=TRIGGER_ID),

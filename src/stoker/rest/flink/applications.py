@@ -145,7 +145,7 @@ async def application_config(
 
 @post(
     f"{_APPLICATION}/cancel",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Cancel the job of an application",
 )

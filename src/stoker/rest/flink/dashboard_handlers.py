@@ -17,7 +17,7 @@ from stoker.security.tokens import Permission
 
 @get(
     "/jobs/{jobid}/yarn-cancel",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Cancel a job with a GET request",
 )
@@ -34,7 +34,7 @@ async def cancel_by_get(jobid: JobIdText, services: RestServices) -> Nothing:
 
 @get(
     "/jobs/{jobid}/yarn-stop",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Stop a job with a GET request",
 )

@@ -64,7 +64,7 @@ def _partitions(job: JobDetails, vertices: tuple[str, ...]) -> int:
 
 @put(
     "/jobs/{jobid}/resource-requirements",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     summary="Change the parallelism of a streaming job",
     answer=Nothing,
     body=Requirements,
@@ -143,7 +143,7 @@ def _check_can_change(job: JobDetails) -> None:
 
 @patch(
     "/jobs/{jobid}/rescaling",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     summary="Change the parallelism of a streaming job",
 )
 async def rescale(jobid: JobIdText, services: RestServices, parallelism: Parallelism) -> Triggered:

@@ -20,7 +20,12 @@ class Requester:
     token: str | None = None
     """Id of the token; None where callers need none."""
     name: str = ""
-    """Name of the token."""
+    """Name of the token; where callers need none, the user who runs the master."""
+
+    @property
+    def only_own(self) -> str | None:
+        """The owner whose jobs alone the caller sees and changes; None for a caller of all jobs."""
+        return self.name if self.role is Role.SUBMIT else None
 
     def refusal(self, needed: Permission) -> ErrorAnswer | None:
         """The answer to a request for which the caller lacks the permission, or None."""
@@ -32,20 +37,21 @@ class Requester:
 
 
 ANYONE = Requester()
-"""The caller in a cluster without tokens, and of what needs none."""
+"""The caller of what needs no token."""
 
 
 class Access:
     """Bearer tokens; a master without a token file admits every caller that reaches it."""
 
-    def __init__(self, tokens: TokenFile | None, clock: WallClock) -> None:
+    def __init__(self, tokens: TokenFile | None, clock: WallClock, local_user: str = "") -> None:
         self._tokens = tokens
         self._clock = clock
+        self._anyone = Requester(name=local_user)
 
     def identify(self, authorization: str | None) -> Requester | ErrorAnswer:
         """The caller, or the answer to one who has no valid token."""
         if self._tokens is None:
-            return ANYONE
+            return self._anyone
         if authorization is None:
             return _unauthorized(
                 "this cluster requires a token: the header Authorization: Bearer TOKEN, or for the "

@@ -14,6 +14,9 @@ The order matters:
 4. An upload must fit in size and find a free place; only then is its body received.
 5. A standby forwards to the leader, except for questions about operations that were triggered at
    this master. A forwarded request is never forwarded again.
+6. The master that answers checks whether the caller may see and change the job that the path names.
+
+A change and a refusal are recorded in the audit log before the response begins.
 
 Invariant: every response, also a refusal, carries the security headers and the server's version,
 and a request that is cancelled because the server closes still gets an answer that says so, unless
@@ -31,9 +34,11 @@ from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, explain_refused_cl
 from stoker.core.errors import Unavailable
 from stoker.rest.http.access import ANYONE, Access, ConcurrencyLimit, RateLimit, Requester
 from stoker.rest.http.asgi import CALLER, Message, Receive, Scope, Send
+from stoker.rest.http.auditing import FORWARDED_TO_LEADER, AuditedSend
 from stoker.rest.http.compression import CompressingSend, Compressor, accepts_gzip
 from stoker.rest.http.errors import ErrorAnswer, answer_to, send_error, unavailable
 from stoker.rest.http.origin import cors_headers, find_origin_refusal, is_allowed, preflight_headers
+from stoker.rest.http.ownership import find_owner_refusal
 from stoker.rest.http.routing import Router, Target
 from stoker.rest.requests.uploads import request_too_large
 from stoker.rest.services import RestServices
@@ -43,7 +48,7 @@ from stoker.web.pages import PAGES
 if TYPE_CHECKING:
     from stoker.rest.http.forwarding import Forwarder
 
-LOCAL_PATHS = frozenset({"/config", "/openapi.json", *PAGES})
+LOCAL_PATHS = frozenset({"/audit", "/config", "/openapi.json", *PAGES})
 """Paths that every master answers itself, leader or standby."""
 OPERATION_PATHS = re.compile(
     r"(?:/jobs/[^/]+/savepoints|/jobs/[^/]+/checkpoints|/savepoint-disposal)/([^/]+)"
@@ -82,7 +87,7 @@ class RestMiddleware:
         self._closing = False
         version = (SERVER_HEADER.lower().encode(), version_header(services.version).encode())
         self._headers = (*SECURITY_HEADERS, version)
-        self._access = Access(services.tokens, services.clock)
+        self._access = Access(services.tokens, services.clock, services.local_user)
         self._rate = RateLimit(services.options.max_requests_per_second)
         # Each upload keeps its files on the master's disk while it lasts.
         self._uploads = ConcurrencyLimit(services.options.max_concurrent_uploads, "uploads")
@@ -135,6 +140,15 @@ class RestMiddleware:
         send = _with_headers(send, cors_headers(origin, self._services.options))
         if accepts_gzip(headers.get(b"accept-encoding")):
             send = CompressingSend(send, self._compressor)
+        if (audit := self._services.audit) is not None:
+            send = AuditedSend(
+                send,
+                audit,
+                scope=scope,
+                target=target,
+                address=self._address_of(scope, headers),
+                clock=self._services.clock,
+            )
         # Preflight requests have no token; the answer reveals nothing about the cluster.
         if scope["method"] == "OPTIONS" and origin and is_allowed(origin, self._services.options):
             await _answer_preflight(headers.get(b"access-control-request-headers"), send)
@@ -192,7 +206,11 @@ class RestMiddleware:
     ) -> None:
         path = target.path
         if path in LOCAL_PATHS or self._services.leads() or self._knows_operation(path):
-            await self._router.respond(target, self._services, scope, receive, send)
+            refusal = await find_owner_refusal(scope[CALLER], target, self._services.dispatcher)
+            if refusal is not None:
+                await send_error(refusal, send)
+            else:
+                await self._router.respond(target, self._services, scope, receive, send)
         else:
             await self._forward_to_leader(scope, headers, receive, send)
 
@@ -242,6 +260,9 @@ class RestMiddleware:
         """Whose requests are counted: those of a token, otherwise those of an address."""
         if isinstance(caller, Requester) and caller.token is not None:
             return f"the token {caller.name}"
+        return self._address_of(scope, headers)
+
+    def _address_of(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         client = scope["client"]
         address: str = client[0] if client else "unknown"
         original = _text(headers.get(FORWARDED))
@@ -266,6 +287,7 @@ class RestMiddleware:
         if url is None or FORWARDED in headers:
             await send_error(unavailable("no master leads at the moment; try again"), send)
             return
+        scope[FORWARDED_TO_LEADER] = True
         try:
             await self._open_forwarder().forward(url, scope, receive, send)
         except Unavailable as error:

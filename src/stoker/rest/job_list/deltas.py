@@ -105,9 +105,12 @@ class JobList:
         """Newest first. Usually few among thousands, so queries for them skip the whole list."""
         return sorted(self.live.values(), key=newest_first)
 
-    def encode(self, jobs: Iterable[JobSummary], now: Millis) -> bytes:
+    def encode(self, jobs: Iterable[JobSummary], now: Millis, *, with_owner: bool = False) -> bytes:
         """A JSON array of jobs that are in the list."""
-        return b"[%b]" % b",".join([self._rows[job.job_id].encode(now) for job in jobs])
+        rows = [self._rows[job.job_id] for job in jobs]
+        if with_owner:
+            return b"[%b]" % b",".join([row.encode_with_owner(now) for row in rows])
+        return b"[%b]" % b",".join([row.encode(now) for row in rows])
 
     def encode_all(self, now: Millis) -> list[bytes]:
         """The same array for all jobs, as pieces for `json_array`.

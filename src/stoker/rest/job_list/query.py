@@ -1,7 +1,7 @@
 """Queries of the job list: parsing, filtering, sorting and paging."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +30,10 @@ class JobQuery:
     types: frozenset[JobType] | None = None
     name: str | None = None
     """Part of the job's name in upper or lower case, or the beginning of its id."""
+    owners: frozenset[str] | None = None
+    shows_owner: bool = False
+    only_own: str | None = None
+    """The owner to whom the caller is limited, whatever it asks for."""
     sort: str = "start-time"
     descending: bool = True
     offset: int = 0
@@ -39,6 +43,15 @@ class JobQuery:
     def is_default(self) -> bool:
         """Whether no parameter is given: the whole list, newest first, as in Flink's API."""
         return self == JobQuery()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the answer has the fields of Flink's alone."""
+        return replace(self, only_own=None).is_default
+
+    def limited_to(self, owner: str | None) -> "JobQuery":
+        """The same query of the jobs of this owner alone; of all jobs for None."""
+        return self if owner is None else replace(self, only_own=owner)
 
     @property
     def wants_only_live(self) -> bool:
@@ -52,6 +65,8 @@ def parse_query(
     state: str | None,
     type_: str | None,
     name: str | None,
+    owner: str | None = None,
+    show: str | None = None,
     sort: str | None,
     offset: int | None,
     limit: int | None,
@@ -67,11 +82,19 @@ def parse_query(
         states=_members(state, JobStatus, "state"),
         types=_members(type_, JobType, "type"),
         name=name or None,
+        owners=frozenset(owner.split(",")) if owner else None,
+        shows_owner=_shows_owner(show),
         sort=key,
         descending=order.startswith("-"),
         offset=offset or 0,
         limit=limit,
     )
+
+
+def _shows_owner(show: str | None) -> bool:
+    if show not in (None, "owner"):
+        raise InvalidInput(f"show must be owner, found {show!r}")
+    return show is not None
 
 
 def _members(text: str | None, kind: Any, parameter: str) -> Any:
@@ -90,7 +113,8 @@ def select_page(
     jobs: Sequence[JobSummary], query: JobQuery, now: Millis
 ) -> tuple[list[JobSummary], int]:
     """The jobs of one page and the number of all that match; `jobs` are newest first."""
-    unfiltered = query.states is None and query.types is None and query.name is None
+    filters = (query.states, query.types, query.name, query.owners, query.only_own)
+    unfiltered = filters == (None,) * len(filters)
     found = jobs if unfiltered else [job for job in jobs if _matches(job, query)]
     if not (query.sort == "start-time" and query.descending):
         order = _ORDERS[query.sort]
@@ -104,6 +128,10 @@ def _matches(job: JobSummary, query: JobQuery) -> bool:
     if query.states is not None and job.status not in query.states:
         return False
     if query.types is not None and job.job_type not in query.types:
+        return False
+    if query.owners is not None and job.owner not in query.owners:
+        return False
+    if query.only_own is not None and job.owner != query.only_own:
         return False
     if query.name is None:
         return True

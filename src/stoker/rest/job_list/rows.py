@@ -47,6 +47,10 @@ class JobRow:
             return self.head
         return b"%b%d%b" % (self.head, max(0, now - self.summary.start), self.tail)
 
+    def encode_with_owner(self, now: Millis) -> bytes:
+        """Flink's clients refuse fields that they do not know, so only ours ask for this one."""
+        return b'%b,"owner":%b}' % (self.encode(now)[:-1], _encode(self.summary.owner))
+
 
 def make_row(job: JobSummary) -> JobRow:
     encoded = _encode(job_overview(job, job.start))

@@ -71,18 +71,24 @@ class JobListSnapshot:
         self.jobs = jobs
         self._now = now
         self._throttle = throttle
-        self._bodies: dict[JobQuery | str, tuple[bytes, ...]] = {}
+        self._bodies: dict[JobQuery | tuple[str, str | None], tuple[bytes, ...]] = {}
 
     def body(self, query: JobQuery) -> tuple[bytes, ...]:
         """The list in JSON; a long one in several pieces, which all responses share."""
         return self._make_once(query, lambda: self._encode_list(query))
 
-    def ids_body(self) -> tuple[bytes, ...]:
-        """The body that has only the id and the state of each job."""
-        return self._make_once("ids", lambda: (_encode(job_ids(self.jobs.all_jobs())),))
+    def ids_body(self, owner: str | None = None) -> tuple[bytes, ...]:
+        """The body that has only the id and the state of each job, or of each job of this owner."""
+
+        def encode() -> tuple[bytes, ...]:
+            jobs = self.jobs.all_jobs()
+            wanted = jobs if owner is None else [job for job in jobs if job.owner == owner]
+            return (_encode(job_ids(wanted)),)
+
+        return self._make_once(("ids", owner), encode)
 
     def _make_once(
-        self, key: JobQuery | str, make: Callable[[], tuple[bytes, ...]]
+        self, key: JobQuery | tuple[str, str | None], make: Callable[[], tuple[bytes, ...]]
     ) -> tuple[bytes, ...]:
         found = self._bodies.get(key)
         if found is None:
@@ -98,7 +104,10 @@ class JobListSnapshot:
             return pieces if sum(map(len, pieces)) > MAX_JOINED_BYTES else (b"".join(pieces),)
         jobs = self.jobs.live_jobs() if query.wants_only_live else self.jobs.all_jobs()
         page, total = select_page(jobs, query, self._now)
-        return (b'{"jobs":%b,"total":%d}' % (self.jobs.encode(page, self._now), total),)
+        rows = self.jobs.encode(page, self._now, with_owner=query.shows_owner)
+        if query.is_plain:
+            return (b'{"jobs":%b}' % rows,)
+        return (b'{"jobs":%b,"total":%d}' % (rows, total),)
 
 
 class SharedSnapshots:

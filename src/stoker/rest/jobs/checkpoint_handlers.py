@@ -97,7 +97,7 @@ async def checkpoint_subtasks(
 
 @post(
     "/jobs/{jobid}/checkpoints",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Wait for the next checkpoint, which Spark makes with the next batch",
     body=json_object(checkpointType={"enum": list(TYPES)}, triggerId=TRIGGER_ID),

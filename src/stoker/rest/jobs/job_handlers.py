@@ -42,32 +42,51 @@ StateFilter = Annotated[str | None, QueryParameter(name="state")]
 TypeFilter = Annotated[str | None, QueryParameter(name="type")]
 Offset = Annotated[int | None, QueryParameter(ge=0, le=2**53)]
 PageSize = Annotated[int | None, QueryParameter(ge=0, le=MAX_LIMIT)]
+OwnerFilter = Annotated[str | None, QueryParameter(description="owners, with commas between them")]
+Shown = Annotated[str | None, QueryParameter(description="owner: show the owner of each job")]
 LabelFilter = Annotated[str | None, QueryParameter(name="failureLabelFilter")]
 
 
-@get("/jobs", needs=Permission.READ, summary="Ids and states of all jobs", answer=JobIds)
-async def list_jobs(services: RestServices) -> Response:
-    return Response((await services.job_list_snapshot()).ids_body())
+@get(
+    "/jobs",
+    needs=Permission.QUERY,
+    summary="Ids and states of all jobs; for the role submit, of its own",
+    answer=JobIds,
+)
+async def list_jobs(request: Request, services: RestServices) -> Response:
+    return Response((await services.job_list_snapshot()).ids_body(request.caller.only_own))
 
 
 @get(
     "/jobs/overview",
-    needs=Permission.READ,
-    summary="All jobs, newest first; with any parameter, a page of those that match",
+    needs=Permission.QUERY,
+    summary="All jobs, for the role submit its own, newest first; with any parameter, a page of "
+    "those that match",
     answer=JobsOverview,
 )
 async def overview_of_jobs(
+    request: Request,
     services: RestServices,
     states: StateFilter = None,
     job_type: TypeFilter = None,
     name: str | None = None,
+    owner: OwnerFilter = None,
+    show: Shown = None,
     sort: str | None = None,
     offset: Offset = None,
     limit: PageSize = None,
 ) -> Response:
     query = parse_query(
-        state=states, type_=job_type, name=name, sort=sort, offset=offset, limit=limit
+        state=states,
+        type_=job_type,
+        name=name,
+        owner=owner,
+        show=show,
+        sort=sort,
+        offset=offset,
+        limit=limit,
     )
+    query = query.limited_to(request.caller.only_own)
     return Response((await services.job_list_snapshot()).body(query))
 
 
@@ -148,7 +167,7 @@ async def config(jobid: JobIdText, services: RestServices) -> JobConfig:
 
 @patch(
     "/jobs/{jobid}",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=202,
     summary="Cancel a job; mode is cancel",
     answer=Nothing,

@@ -106,6 +106,7 @@ _TOKENS = {
     Permission.QUERY: "any",
     Permission.READ: "read",
     Permission.SUBMIT: "submit",
+    Permission.CONTROL: "submit (own), operate",
     Permission.OPERATE: "operate",
 }
 

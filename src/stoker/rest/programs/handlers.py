@@ -164,7 +164,9 @@ async def _plan(services: RestServices, jarid: str, arguments: ProgramArguments)
         return PlanAnswer(plan=plan_of_graph(found.graph))
 
 
-async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) -> JobId:
+async def _run(
+    services: RestServices, jarid: str, arguments: ProgramArguments, owner: str
+) -> JobId:
     programs = _programs(services)
     dispatcher = await services.dispatcher()
     program = await programs.get(jarid)
@@ -180,7 +182,7 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
         graph = msgspec.structs.replace(
             found.graph, artifacts=tuple(stored), restore=arguments.restore
         )
-    return (await dispatcher.submit_job(graph)).job_id
+    return (await dispatcher.submit_job(graph, owner)).job_id
 
 
 @route(
@@ -241,7 +243,7 @@ def _run_route(
             savepoint_path=savepoint_path,
             allow_non_restored_state=allow_non_restored_state,
         )
-        return answer(await _run(services, jarid, arguments))
+        return answer(await _run(services, jarid, arguments, request.caller.name))
 
     return run_program
 

@@ -57,7 +57,7 @@ async def submit(
         ) as upload:
             graph = decode_graph(upload.graph, idempotency_key)
             graph = await store_files(graph, upload, services.blobs)
-        submitted = await dispatcher.submit_job(graph)
+        submitted = await dispatcher.submit_job(graph, request.caller.name)
         return JobSubmitted(
             job_url=f"/jobs/{submitted.job_id}",
             job_id=submitted.job_id,

@@ -19,6 +19,7 @@ from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import RUNNING, new_graph
 
 JOB = "/jobs/0123456789abcdef0123456789abcdef"
+CHANGES = (Permission.SUBMIT, Permission.CONTROL, Permission.OPERATE)
 
 
 @pytest.fixture
@@ -159,8 +160,8 @@ def test_a_route_without_a_permission_cannot_be_declared() -> None:
         ("GET", JOB, Permission.QUERY),
         ("GET", f"{JOB}/status", Permission.QUERY),
         ("GET", f"{JOB}/attempts/a/stdout", Permission.QUERY),
-        ("GET", "/jobs", Permission.READ),
-        ("GET", "/jobs/overview", Permission.READ),
+        ("GET", "/jobs", Permission.QUERY),
+        ("GET", "/jobs/overview", Permission.QUERY),
         ("GET", "/jobs/metrics", Permission.READ),
         ("GET", "/taskmanagers", Permission.READ),
         ("GET", "/jars", Permission.READ),
@@ -171,10 +172,15 @@ def test_a_route_without_a_permission_cannot_be_declared() -> None:
         ("POST", "/jars/abc/run-application", Permission.SUBMIT),
         ("GET", "/jars/abc/plan", Permission.SUBMIT),
         ("PATCH", f"{JOB}/clientHeartbeat", Permission.SUBMIT),
-        ("PATCH", JOB, Permission.OPERATE),
-        ("GET", f"{JOB}/yarn-cancel", Permission.OPERATE),
-        ("GET", f"{JOB}/yarn-stop", Permission.OPERATE),
-        ("POST", f"{JOB}/savepoints", Permission.OPERATE),
+        ("PATCH", JOB, Permission.CONTROL),
+        ("GET", f"{JOB}/yarn-cancel", Permission.CONTROL),
+        ("GET", f"{JOB}/yarn-stop", Permission.CONTROL),
+        ("POST", f"{JOB}/savepoints", Permission.CONTROL),
+        ("POST", f"{JOB}/stop", Permission.CONTROL),
+        ("POST", f"{JOB}/upgrade", Permission.CONTROL),
+        ("POST", f"{JOB}/rescale", Permission.CONTROL),
+        ("POST", f"{JOB}/checkpoints", Permission.CONTROL),
+        ("GET", "/audit", Permission.OPERATE),
         ("DELETE", "/jars/abc", Permission.OPERATE),
         ("DELETE", "/cluster", Permission.OPERATE),
         ("POST", "/quarantine/abc/retry", Permission.OPERATE),
@@ -187,11 +193,11 @@ def test_an_operation_needs_no_more_and_no_less(method: str, path: str, needs: P
 def test_an_operation_that_changes_something_is_never_a_query() -> None:
     for route in ROUTES:
         if set(route.methods) - {"GET"}:
-            assert route.needs in (Permission.SUBMIT, Permission.OPERATE), route.paths
+            assert route.needs in CHANGES, route.paths
 
 
-def test_the_submit_role_may_submit_and_follow_jobs_and_send_heartbeats_and_nothing_else() -> None:
-    """Uses the paths of the real client calls."""
+def test_the_submit_role_may_submit_follow_and_end_jobs_and_nothing_else() -> None:
+    """Uses the paths of the real client calls. Which jobs: test_ownership.py."""
     job = JobId("a" * 32)
     allowed = [
         calls.submit(new_graph()),
@@ -199,8 +205,10 @@ def test_the_submit_role_may_submit_and_follow_jobs_and_send_heartbeats_and_noth
         calls.status(job),
         calls.exceptions(job),
         calls.heartbeat(job, 1.0),
+        calls.cancel(job),
+        calls.jobs(),
     ]
-    refused = [calls.cancel(job), calls.jobs(), calls.quarantined(), calls.task_executors()]
+    refused = [calls.quarantined(), calls.task_executors(), calls.audit(), calls.shut_down()]
 
     def is_allowed(call: calls.RestCall[Any]) -> bool:
         return allows(Role.SUBMIT, router().find(call.method, call.path).needs)

@@ -12,7 +12,8 @@ from stoker.core.results import JobSummary
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
 from stoker.rest.app import build_app, router
-from stoker.rest.http.asgi import Message
+from stoker.rest.http.access import ANYONE
+from stoker.rest.http.asgi import CALLER, Message
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
 from stoker.testing.rest import Master
@@ -34,6 +35,7 @@ async def call(path: str, services: RestServices) -> list[Message]:
         "path": path,
         "query_string": b"",
         "headers": [],
+        CALLER: ANYONE,
     }
     await router().respond(router().find("GET", path), services, scope, receive, send)
     return sent
