@@ -119,6 +119,14 @@ def guard_classic_sessions() -> None:
     _guard_named(Catalog, ("createTable",), lambda catalog: catalog._sparkSession)
 
 
+def guard_sessions_of(frame: Any) -> None:
+    """Check what a function of `foreachBatch` creates, in whichever process it runs."""
+    if type(frame).__module__.startswith("pyspark.sql.connect."):
+        guard_connect_sessions()
+    else:
+        guard_classic_sessions()
+
+
 def _guard_sql(kind: type) -> None:
     def check(session: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         query = arguments[0] if arguments else named.get("sqlQuery")

@@ -47,6 +47,12 @@ def guard_function(
     def run_unless_stopping(frame: Any, batch_id: int) -> None:
         if Path(path).exists():
             raise RuntimeError(mark)
+        try:
+            from stoker.engine.region.catalog_guard import guard_sessions_of  # noqa: PLC0415
+        except ImportError:
+            pass  # A worker on another machine, without Stoker.
+        else:
+            guard_sessions_of(frame)
         with ExitStack() as stack:
             for pipe, redirection in zip(pipes, redirections, strict=False):
                 try:
