@@ -20,6 +20,8 @@ JOB_ID = JobId("0" * 32)
 OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
 """A job that is replaced, its new version, and its old version if that has to return."""
 NOOP = FormatWrite(format="noop")
+ODD_NAME = 'it\'s a "näme" 100%25 $HOME #1?, a=b'
+"""Name of a directory with what shells, URLs, Java and Spark give a meaning to."""
 
 
 def build_graph(*vertices: Vertex, **fields: Any) -> JobGraph:

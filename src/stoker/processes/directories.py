@@ -7,14 +7,15 @@ jobs. So they are for one user alone: see `_claim`.
 import logging
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from stoker.config.processes import DEFAULT_HOME, ClusterOptions, ProcessOptions
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import ResourceId
+from stoker.osproc.plain_name import plain_name_of
 from stoker.osproc.private_files import Exposure, claim_directory
 from stoker.security.cluster_secret import FILE_NAME as SECRET_FILE
 from stoker.security.options import InternalSecurityOptions
@@ -26,7 +27,9 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Directories:
     work: Path
-    """Working directory of this process; no other process writes there."""
+    """Working directory of this process; no other process writes there.
+
+    Its name is plain: Spark and Java get paths below it, and would misread a space or a comma."""
     logs: Path
 
 
@@ -45,10 +48,25 @@ def directories_for(
     """
     directories = _make_directories(resource_id, options)
     try:
-        yield directories
+        with _with_plain_name(directories) as plain:
+            yield plain
     finally:
         if not is_permanent or is_over():
             _remove_all_but_logs(directories)
+
+
+@contextmanager
+def _with_plain_name(directories: Directories) -> Iterator[Directories]:
+    with ExitStack() as stack:
+        try:
+            work = stack.enter_context(plain_name_of(directories.work))
+        except OSError as error:
+            raise StartupFailed(
+                f"the directory {directories.work} cannot be used: {error}; "
+                "set process.working-dir to another one",
+                path=str(directories.work),
+            ) from error
+        yield replace(directories, work=work)
 
 
 def _remove_all_but_logs(directories: Directories) -> None:
@@ -121,13 +139,13 @@ def coordinator_url(options: ClusterOptions) -> str:
     """The configured coordinator; by default the embedded one below the storage directory."""
     if options.high_availability is not None:
         return options.high_availability
-    storage = storage_url(options).removeprefix("file://")
-    if "://" in storage:
+    storage = local_directory(storage_url(options))
+    if storage is None:
         raise StartupFailed(
-            f"the storage {storage} is not on this machine, so it cannot hold the embedded "
+            f"the storage {options.storage} is not on this machine, so it cannot hold the embedded "
             "coordinator; set high-availability to zookeeper://HOST:PORT,…/ROOT or embedded:///DIRECTORY"
         )
-    return f"embedded://{Path(storage) / 'coordinator'}"
+    return f"embedded://{quote(str(storage / 'coordinator'))}"
 
 
 def secret_file(options: ClusterOptions, security: InternalSecurityOptions) -> Path:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders import ODD_NAME
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import InvalidOption, StartupFailed
 from stoker.core.ids import Ids
@@ -16,6 +17,20 @@ def test_by_default_the_coordinator_is_embedded_below_the_storage(tmp_path: Path
     assert coordinator_url(ClusterOptions(storage=str(tmp_path))) == (
         f"embedded://{tmp_path}/coordinator"
     )
+
+
+@pytest.mark.parametrize("as_url", [False, True])
+async def test_any_directory_can_hold_the_embedded_coordinator(
+    tmp_path: Path, as_url: bool
+) -> None:
+    """Its URL has escapes for what would otherwise end or change the path."""
+    storage = tmp_path / ODD_NAME
+    storage.mkdir()
+    url = coordinator_url(ClusterOptions(storage=storage.as_uri() if as_url else str(storage)))
+    coordinator = await open_coordinator(url, ids=Ids())
+    await coordinator.close()
+    assert (storage / "coordinator").is_dir()
+    assert [each.name for each in tmp_path.iterdir()] == [storage.name]
 
 
 def test_a_configured_coordinator_url_is_used_unchanged() -> None:

@@ -146,3 +146,17 @@ def test_the_secret_of_a_cluster_is_beside_its_records(tmp_path: Path) -> None:
     assert secret_file(elsewhere, InternalSecurityOptions()).parent == Path.home() / ".stoker"
     named = InternalSecurityOptions(secret=tmp_path / "mine")
     assert secret_file(here, named) == tmp_path / "mine"
+
+
+def test_the_working_directory_has_a_plain_name(tmp_path: Path) -> None:
+    """Spark would misread commas and spaces in the paths that it gets (ENTRY-06)."""
+    odd = tmp_path / "a, b"
+    options = ProcessOptions(working_dir=odd)
+    with directories_for(NAME, options, is_permanent=False) as directories:
+        assert not {" ", ","} & set(str(directories.work))
+        assert directories.work.resolve() == odd / "master-1"
+        # Users read these paths in messages.
+        assert directories.logs == odd / "master-1" / "log"
+        use(directories)
+    assert not directories.work.is_symlink()
+    assert list(odd.iterdir()) == []

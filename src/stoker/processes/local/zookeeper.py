@@ -250,7 +250,7 @@ class LocalZooKeeper:
         return [
             str(self._java.home / "bin" / "java"),
             *_JAVA_OPTIONS,
-            f"-Dlog4j2.configurationFile={server.directory / 'log4j2.properties'}",
+            f"-Dlog4j2.configurationFile={(server.directory / 'log4j2.properties').as_uri()}",
             "-cp",
             os.pathsep.join(classpath),
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
@@ -290,10 +290,17 @@ class LocalZooKeeper:
             "autopurge.purgeInterval": 1,
             **self._settings,
         }
-        lines = [f"{key}={value}" for key, value in settings.items()]
+        lines = [f"{key}={_escaped(str(value))}" for key, value in settings.items()]
         if len(self._servers) > 1:
             lines += [member.member for member in self._servers]
         (server.directory / "zoo.cfg").write_text("\n".join(lines) + "\n")
+
+
+def _escaped(value: str) -> str:
+    """Java reads properties as Latin-1, with escapes for everything else."""
+    units = value.replace("\\", "\\\\").encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    return "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)
 
 
 def _find_java(shim_directory: Path) -> Java:
