@@ -27,7 +27,6 @@ def temporary_cluster(
     """Start a cluster and yield it. It ends with this process, even if that is killed."""
     configuration = invocation.configuration(
         "rest.bind-port=0",
-        f"taskmanager.spark.working-directory={Path.cwd()}",
         f"taskmanager.engines={engine}",
         # There will be only one job: a second spare driver would take its cores.
         "taskmanager.classic.replenish-delay=1 h",

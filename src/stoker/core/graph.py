@@ -55,6 +55,8 @@ class FormatRead(Value, tag="format"):
     """DDL, as in `id LONG, at TIMESTAMP`."""
     options: dict[str, str] = {}
     table: str | None = None
+    was_relative: bool = False
+    """The path was relative, and has become absolute in the directory of the caller."""
 
 
 class FormatWrite(Value, tag="format"):
@@ -63,6 +65,8 @@ class FormatWrite(Value, tag="format"):
     options: dict[str, str] = {}
     table: str | None = None
     partition_by: tuple[str, ...] = ()
+    was_relative: bool = False
+    """The path was relative, and has become absolute in the directory of the caller."""
 
 
 class Source(Value, tag="source"):
@@ -111,7 +115,7 @@ class Program(Value, tag="program"):
     requirements: str | None = None
     """Name of the artifact that lists the packages to install for it."""
     directory: str | None = None
-    """Directory it was submitted from: its working directory, if the task executor has it too."""
+    """Not written any more: the graph names its caller's directory. Read in older graphs."""
     path: str | None = None
     """Path of the script as it was submitted, by which its tracebacks name it."""
 
@@ -188,6 +192,16 @@ class Restore(Value):
     """Whether the cluster chose it, as the job continues an output; the user named none."""
 
 
+class CallerDirectory(Value):
+    """The directory in which a job was submitted: what its relative paths refer to."""
+
+    path: str
+    machine: str = ""
+    """Identifies the machine; empty in jobs that say only the path."""
+    inode: int = 0
+    """Identifies the directory on its file system, which several machines may have mounted."""
+
+
 class JobGraph(Value):
     job_id: JobId
     name: str
@@ -215,6 +229,8 @@ class JobGraph(Value):
     """The job is cancelled when its client is silent for this long; None: it needs no client."""
     engine_reason: str = ""
     """Why this engine was chosen, in words; empty when the user chose it."""
+    caller: CallerDirectory | None = None
+    """Where it was submitted: what its relative paths refer to. None: it may have none."""
 
     def vertex(self, name: str) -> Vertex:
         for vertex in self.vertices:
@@ -250,6 +266,14 @@ def engine_of(graph: JobGraph) -> EngineKind:
         return graph.engine
     programs = any(isinstance(vertex, Program) for vertex in graph.vertices)
     return EngineKind.CLASSIC if programs else EngineKind.CONNECT
+
+
+def caller_of(graph: JobGraph) -> CallerDirectory | None:
+    """What the job's relative paths refer to."""
+    if graph.caller is not None:
+        return graph.caller
+    named = [v.directory for v in graph.vertices if isinstance(v, Program) and v.directory]
+    return CallerDirectory(path=named[0]) if named else None
 
 
 def is_materialized(vertex: Vertex) -> bool:

@@ -30,6 +30,7 @@ from pyspark.logger import PySparkLogger
 import stoker
 from stoker.core.errors import StokerError
 from stoker.core.results import Failure
+from stoker.engine.server_config import NOWHERE
 
 _NOT_RETRIABLE = (
     AnalysisException,
@@ -161,6 +162,11 @@ def is_loss_of_server(error: BaseException | None) -> bool:
 def _message_of(error: BaseException) -> str:
     text = str(error).split(_JVM_TRACE)[0].strip() or repr(error)
     lines = [*_without_long_jvm_traces(text.splitlines()), *getattr(error, "__notes__", ())]
+    if f"{NOWHERE}/" in text:
+        lines.append(
+            "Spark was given a relative path at a place where Stoker does not see it; name an "
+            "absolute path or a URL there"
+        )
     return shortened("\n".join(lines))
 
 

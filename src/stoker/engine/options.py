@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
@@ -29,11 +28,6 @@ class EngineOptions:
         "taskmanager.spark.properties",
         "Further spark.* settings of the engine; they override Stoker's own defaults",
         {},
-    )
-    working_directory: Path | None = option(
-        "taskmanager.spark.working-directory",
-        "Base directory of relative paths in jobs; without it, the engine's own directory",
-        None,
     )
     start_timeout: timedelta = option(
         "taskmanager.spark.start-timeout",

@@ -21,6 +21,11 @@ from stoker.osproc.orphans import OWNER, owner_mark
 
 STARTED_MARK = "Spark Connect server started at: "
 
+NOWHERE = Path("/proc/sys")
+"""Working directory of Spark's processes: nobody, not even root, can create a file in it.
+
+What they resolved against it by mistake would be lost in a private directory otherwise."""
+
 _LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -145,7 +150,8 @@ def spark_properties(
         "spark.scheduler.mode": "FAIR",
         **pipeline_settings(cores),
         # Without a metastore the catalog ends with the server, and so must the files of its tables.
-        "spark.sql.warehouse.dir": (own / "warehouse").as_uri(),
+        # Not a URL: Spark takes a percent sign literally.
+        "spark.sql.warehouse.dir": str(own / "warehouse"),
         "spark.local.dir": str(own / "local"),
         "spark.ui.port": "0",
         "spark.ui.killEnabled": "false",
@@ -210,6 +216,10 @@ def spark_environment(options: EngineOptions, java: Java) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         OWNER: owner_mark(),
     }
+    locale = environment.get("LC_ALL") or environment.get("LC_CTYPE") or environment.get("LANG")
+    if "utf" not in (locale or "").lower():
+        # Otherwise Java can neither read nor create files whose names are not ASCII.
+        environment["LC_ALL"] = "C.UTF-8"
     # Without this, the web page listens on every interface. Stoker asks it on loopback only.
     environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     return environment

@@ -96,4 +96,5 @@ class JobSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of a program's process."""
     directory: Path | None = None
-    """Base of relative paths, and working directory of a program. None leaves paths relative."""
+    """Where the job is submitted: what its relative paths refer to, and the working directory of a
+    program. None: the job may have no relative paths."""

@@ -7,8 +7,8 @@ same file gives the same job, whoever submits it. The order of the steps matters
    imports, before anything of it runs.
 2. The submitter's settings are laid over the draft before it is assembled, because parameters,
    files and configuration are validated together.
-3. Relative paths become absolute after parameters are filled in: only then does `${folder}/x` say
-   whether it is relative.
+3. The job gets the directory of its caller. Relative paths of sources and sinks become absolute in
+   it, after parameters are filled in: only then does `${folder}/x` say whether it is relative.
 4. The engine is chosen from the final configuration.
 5. Queue, priority, slots and resources come last, because they are validated against the graph
    that is submitted.
@@ -21,14 +21,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
 
 import msgspec
 
 from stoker.core.errors import InvalidInput
-from stoker.core.formats import known_format
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Vertex
+from stoker.core.graph import JobGraph
 from stoker.core.options import read_pair
+from stoker.core.spark_paths import describe_directory, is_relative, with_absolute_paths
 from stoker.pipeline.building import LoadedJob, assemble
 from stoker.pipeline.demands import with_demands
 from stoker.pipeline.drafts import JobDraft, JobSettings, UserFunction
@@ -50,7 +49,6 @@ from stoker.pipeline.yaml_job import yaml_draft
 _YAML = (".yml", ".yaml")
 _LONGEST_SHOWN = 300
 _NO_SETTINGS = JobSettings()
-Access = TypeVar("Access", FormatRead, FormatWrite)
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,8 @@ def load_job(job: Loadable, settings: JobSettings = _NO_SETTINGS) -> LoadedJob:
     """Raises InvalidInput, for a fault of the graph its subclass InvalidJobGraph."""
     match job:
         case JobGraph():
-            # Nothing says to which directory the paths of a finished graph belong.
-            return LoadedJob(graph=with_demands(job, **settings.demands))
+            graph = _with_caller(job, settings)
+            return LoadedJob(graph=with_demands(graph, **settings.demands))
         case Pipeline():
             return _complete(_assemble(job.draft(), Path.cwd(), settings), None, settings)
         case SqlText(script, default_name):
@@ -107,7 +105,8 @@ def _load_file(file: Path, pipeline: str | None, settings: JobSettings) -> Loade
     if tree is not None and (not is_pipeline(tree) if is_program is None else is_program):
         _check_program(file, pipeline, settings)
         program = load_program(file, tree, settings)
-        return replace(program, graph=with_demands(program.graph, **settings.demands))
+        graph = _with_caller(program.graph, settings)
+        return replace(program, graph=with_demands(graph, **settings.demands))
     _check_pipeline(file, settings)
     with ExitStack() as surroundings:
         if tree is not None or file.suffix in _YAML:
@@ -185,34 +184,21 @@ def _assemble(draft: JobDraft, base_directory: Path, settings: JobSettings) -> L
 
 
 def _complete(loaded: LoadedJob, tree: ast.Module | None, settings: JobSettings) -> LoadedJob:
-    if settings.directory is not None:
-        graph = with_absolute_paths(loaded.graph, settings.directory)
-        loaded = replace(loaded, graph=graph)
+    loaded = replace(loaded, graph=_with_caller(loaded.graph, settings))
     loaded = with_engine(loaded, tree, settings.engine)
     return replace(loaded, graph=with_demands(loaded.graph, **settings.demands))
 
 
-def with_absolute_paths(graph: JobGraph, directory: Path) -> JobGraph:
-    vertices = tuple(_located(vertex, directory) for vertex in graph.vertices)
-    return msgspec.structs.replace(graph, vertices=vertices)
+def _with_caller(graph: JobGraph, settings: JobSettings) -> JobGraph:
+    if settings.directory is None or graph.caller is not None:
+        return graph
+    directory = settings.directory
 
+    def resolve(path: str, _place: str, _was_relative: bool) -> str:
+        return str(directory / path) if is_relative(path) else path
 
-def _located(vertex: Vertex, directory: Path) -> Vertex:
-    match vertex:
-        case Source(read=FormatRead() as read):
-            return msgspec.structs.replace(vertex, read=_with_path(read, directory))
-        case Sink(write=FormatWrite() as write):
-            return msgspec.structs.replace(vertex, write=_with_path(write, directory))
-        case _:
-            return vertex
-
-
-def _with_path(access: Access, directory: Path) -> Access:
-    known = known_format(access.format)
-    # In a format that Stoker does not know, a path may mean anything.
-    if not access.path or ":/" in access.path or known is None or not known.files:
-        return access
-    return msgspec.structs.replace(access, path=str(directory / access.path))
+    graph = msgspec.structs.replace(graph, caller=describe_directory(directory))
+    return with_absolute_paths(graph, resolve)
 
 
 class _FunctionFiles:

@@ -148,8 +148,8 @@ class Pipeline:
         that value.
 
         - `format`: a format of Spark, such as `"parquet"`, `"csv"`, `"kafka"`.
-        - `path`: file or directory to read; a relative path is resolved against the directory
-          in which the job is submitted.
+        - `path`: file or directory to read; a relative path refers to the directory
+          in which the job is submitted, as it does in functions and SQL.
         - `schema`: columns as in `"id LONG, at TIMESTAMP"`.
         - `table`: name of a table, in place of a path.
         - `sql`: a query, in place of a format.
@@ -289,8 +289,8 @@ class Pipeline:
 
         - `input`: name of the source or transform to write.
         - `format`: a format of Spark; `"parquet"` if only `table` is given.
-        - `path`: file or directory to write; a relative path is resolved against the directory
-          in which the job is submitted.
+        - `path`: file or directory to write; a relative path refers to the directory
+          in which the job is submitted, as it does in functions and SQL.
         - `table`: name of a table, in place of a path.
         - `mode`: `"append"`, `"overwrite"`, `"ignore"` or `"errorifexists"` for a batch;
           `"append"`, `"update"` or `"complete"` for a stream.

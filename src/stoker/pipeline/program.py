@@ -62,7 +62,6 @@ def _vertex(script: Path, settings: JobSettings) -> Program:
         arguments=tuple(settings.arguments),
         environment=dict(settings.environment),
         requirements=settings.requirements.name if settings.requirements is not None else None,
-        directory=str(settings.directory) if settings.directory is not None else None,
     )
 
 

@@ -7,7 +7,7 @@ reports every other error with its own words when the query runs.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -257,15 +257,20 @@ def tables_read(query: str) -> list[str]:
         return []
     defined = _defined_by_with(code)
     found: dict[str, None] = {}
+    for index in table_positions(code):
+        after = code[index + 1].text if index + 1 < len(code) else ""
+        name = _unquoted(code[index])
+        if after not in {".", "("} and name.lower() not in defined:
+            found[name] = None
+    return list(found)
+
+
+def table_positions(code: Sequence[SqlToken]) -> Iterator[int]:
+    """The places of the names that follow FROM and JOIN; of a name with dots, of its first part."""
     scopes = [_Scope()]
     for index, token in enumerate(code):
-        before = code[index - 1] if index else None
-        after = code[index + 1].text if index + 1 < len(code) else ""
-        if _step(scopes, token, before) and after not in {".", "("}:
-            name = _unquoted(token)
-            if name.lower() not in defined:
-                found[name] = None
-    return list(found)
+        if _step(scopes, token, code[index - 1] if index else None):
+            yield index
 
 
 def _step(scopes: list[_Scope], token: SqlToken, before: SqlToken | None) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from builders import ODD_NAME
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import (
     ClusterState,
@@ -70,12 +71,12 @@ class CommandLine:
         return [sys.executable, "-m", "stoker.cli.main"]
 
     def __call__(
-        self, *arguments: str | Path, expect: int | None = 0
+        self, *arguments: str | Path, expect: int | None = 0, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*self.command, *map(str, arguments)],
             env=self.environment,
-            cwd=self.home,
+            cwd=cwd or self.home,
             capture_output=True,
             text=True,
             timeout=150,
@@ -130,8 +131,13 @@ def commands_hear_ctrl_c() -> None:
 
 @pytest.fixture(scope="session")
 def stoker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """The command with a running local cluster of two slots, which is removed afterwards."""
-    yield from running_cluster(tmp_path_factory.mktemp("home"))
+    """The command with a running local cluster of two slots, which is removed afterwards.
+
+    All of its files, temporary ones too, are in a directory whose name many programs misread.
+    """
+    home = tmp_path_factory.mktemp("home") / ODD_NAME
+    home.mkdir()
+    yield from running_cluster(home)
 
 
 def running_cluster(home: Path, *more: str) -> Iterator[CommandLine]:

@@ -17,6 +17,7 @@ from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
+    CallerDirectory,
     Environment,
     FormatRead,
     FormatWrite,
@@ -26,6 +27,7 @@ from stoker.core.graph import (
     SqlScript,
     Transform,
 )
+from stoker.core.spark_paths import describe_directory
 from stoker.core.states import ExecutionState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -314,3 +316,46 @@ async def test_two_tasks_at_once_do_not_see_each_others_views(bench: Bench, tmp_
     assert [outcome.failure for outcome in outcomes] == [None, None]
     assert written_json(tmp_path / "1") == [{"s": 45}]
     assert written_json(tmp_path / "2") == [{"s": 90}]
+
+
+ELSEWHERE = CallerDirectory(path="/home/me/project", machine="another", inode=1)
+
+
+@pytest.mark.parametrize("caller", [ELSEWHERE, None], ids=["elsewhere", "unknown"])
+@pytest.mark.parametrize("how", ["sink", "function", "statement"])
+async def test_a_relative_path_is_refused_if_the_callers_directory_is_not_here(
+    bench: Bench, caller: CallerDirectory | None, how: str
+) -> None:
+    """Spark would write it into its own directory, where nobody looks for it."""
+
+    def write(df):
+        df.write.json("by-mistake")
+
+    vertices = {
+        "sink": (TEN_ROWS, json_sink("out", "numbers", Path("by-mistake"))),
+        "function": (
+            TEN_ROWS,
+            Sink(name="out", input="numbers", write=function(write, "numbers")),
+        ),
+        "statement": (
+            SqlScript(
+                name="script",
+                statements=("INSERT OVERWRITE DIRECTORY 'by-mistake' USING json SELECT 1",),
+            ),
+        ),
+    }
+    outcome = await bench.run(build_graph(*vertices[how], caller=caller))
+    assert outcome.failure is not None
+    assert outcome.failure.error == "RelativePath"
+    assert not outcome.failure.retriable
+    assert "the path by-mistake is relative" in outcome.failure.message
+    assert "name an absolute path or a URL" in outcome.failure.message
+
+
+async def test_a_relative_path_that_nobody_saw_writes_nothing(bench: Bench, tmp_path: Path) -> None:
+    """The processes of Spark work in a directory in which nothing can be created."""
+    insert = "INSERT OVERWRITE DIRECTORY \\'by-mistake\\' USING json SELECT 1"
+    script = SqlScript(name="script", statements=(f"EXECUTE IMMEDIATE '{insert}'",))
+    outcome = await bench.run(build_graph(script, caller=describe_directory(tmp_path)))
+    assert outcome.failure is not None
+    assert "Spark was given a relative path" in outcome.failure.message

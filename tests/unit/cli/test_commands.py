@@ -12,6 +12,7 @@ import pytest
 from instant_savepoints import InstantSavepoints
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import AttemptId, JobId
+from stoker.core.spark_paths import describe_directory
 from stoker.core.states import JobStatus
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.osproc.process_tree import start_time
@@ -217,7 +218,7 @@ async def test_a_detached_run_prints_the_id_and_how_to_follow(served, job: Path)
 async def test_relative_paths_start_at_the_current_directory(served, job: Path) -> None:
     await served("run", "-d", job, "--job-id", NEW)
     graph = served.master.dispatcher.graphs[NEW]
-    assert graph.vertex("numbers").read.path == str(Path.cwd() / "in")
+    assert graph.caller == describe_directory(Path.cwd())
     assert graph.vertex("copies").write.path == "/data/out"
 
 

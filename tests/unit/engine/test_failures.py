@@ -11,6 +11,7 @@ from stoker.engine.failures import (
     is_user_code,
     user_frames_in_worker_traceback,
 )
+from stoker.engine.server_config import NOWHERE
 
 WORKER_MESSAGE = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -45,6 +46,13 @@ def test_user_frames_of_a_worker_traceback_are_listed_innermost_first() -> None:
         '  File "/home/me/job.py", line 7, in inner\n    raise ValueError("bad")',
         '  File "/home/me/job.py", line 3, in outer\n    return inner(value)',
     ]
+
+
+def test_a_path_that_spark_resolved_by_itself_is_explained() -> None:
+    """Nothing can be read or written there, and the reason would be hard to guess."""
+    message = failure_of(AnalysisException(f"Path does not exist: file:{NOWHERE}/in.csv")).message
+    assert "Spark was given a relative path" in message
+    assert "name an absolute path" in message
 
 
 def test_the_message_omits_the_jvm_stack_trace() -> None:

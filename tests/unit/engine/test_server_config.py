@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
-from stoker.engine.server_config import ServerFiles, is_on_this_machine, spark_properties
+from stoker.engine.server_config import (
+    NOWHERE,
+    ServerFiles,
+    is_on_this_machine,
+    spark_environment,
+    spark_properties,
+)
+
+JAVA = Java(home=Path("/java"), version=17)
 
 
 def properties_for(master: str, **settings: str) -> dict[str, str]:
@@ -112,3 +121,29 @@ def test_settings_of_the_user_win_over_the_defaults(tmp_path: Path) -> None:
     assert properties["spark.driver.memory"] == "1024m"
     files.write(properties)
     assert files.properties.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_percent_sign_in_a_directory_is_no_escape() -> None:
+    """Spark reads this path literally."""
+    files = ServerFiles(work=Path("/a%20b"), logs=Path("/l"))
+    found = spark_properties(EngineOptions(), files, cores=2)
+    assert found["spark.sql.warehouse.dir"] == "/a%20b/warehouse"
+
+
+@pytest.mark.parametrize(
+    ("locale", "expected"), [("C", "C.UTF-8"), ("de_DE.UTF-8", "de_DE.UTF-8"), ("", "C.UTF-8")]
+)
+def test_java_can_use_file_names_that_are_not_ascii(
+    monkeypatch: pytest.MonkeyPatch, locale: str, expected: str
+) -> None:
+    for name in ("LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LC_ALL", locale)
+    assert spark_environment(EngineOptions(master="yarn"), JAVA)["LC_ALL"] == expected
+
+
+def test_nothing_can_be_created_in_the_working_directory_of_sparks_processes() -> None:
+    """Not even by root, and containers often run as root."""
+    for create in (Path.mkdir, Path.touch):
+        with pytest.raises(OSError):
+            create(NOWHERE / "anything")

@@ -3,22 +3,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stoker.core.errors import InvalidInput, InvalidJobGraph
 from stoker.core.graph import (
+    CallerDirectory,
     EngineKind,
     FormatRead,
-    FormatWrite,
     Program,
-    Sink,
     Source,
-    Sql,
     engine_of,
 )
 from stoker.core.ids import JobId
+from stoker.core.spark_paths import describe_directory
 from stoker.pipeline.drafts import JobSettings
-from stoker.pipeline.load import SqlText, load_job, parse_params, with_absolute_paths
+from stoker.pipeline.load import SqlText, load_job, parse_params
 from stoker.testing.sample_jobs import new_graph
 
 Refusal = Callable[[Callable[[], object]], str]
@@ -223,15 +223,28 @@ def test_a_chosen_pipeline_gets_the_engine_that_its_file_needs(write: WriteFile)
     assert engine_of(load_job(f"{path}:orders").graph) is EngineKind.CLASSIC
 
 
-def test_paths_become_absolute_after_parameters_are_filled_in(write: WriteFile) -> None:
-    path = write("job.yml", YAML_WITH_FOLDER)
-    here = Path("/here")
-    for folder, expected in [("in", "/here/in/x"), ("/data", "/data/x"), ("s3://b", "s3://b/x")]:
-        settings = JobSettings(params={"folder": folder}, directory=here)
-        source = load_job(path, settings).graph.vertex("a")
-        assert isinstance(source, Source)
-        assert isinstance(source.read, FormatRead)
-        assert source.read.path == expected
+def test_a_job_of_any_kind_carries_the_directory_of_its_caller(
+    write: WriteFile, tmp_path: Path
+) -> None:
+    """Only where the job runs is known whether that directory is there."""
+    settings = JobSettings(params={"folder": "in"}, directory=tmp_path)
+    caller = describe_directory(tmp_path)
+    pipeline = load_job(write("job.yml", YAML_WITH_FOLDER), settings).graph
+    source = pipeline.vertex("a")
+    assert isinstance(source, Source)
+    assert isinstance(source.read, FormatRead)
+    assert (source.read.path, source.read.was_relative) == (f"{tmp_path}/in/x", True)
+    assert pipeline.caller == caller
+    others = JobSettings(directory=tmp_path)
+    program = write("program.py", "print(1)")
+    built = msgspec.structs.replace(pipeline, caller=None)
+    for job in (program, SqlText("SELECT 1", "script"), built):
+        assert load_job(job, others).graph.caller == caller
+
+
+def test_a_finished_graph_keeps_its_caller(tmp_path: Path) -> None:
+    graph = new_graph(caller=CallerDirectory(path="/there", machine="another"))
+    assert load_job(graph, JobSettings(directory=tmp_path)).graph.caller == graph.caller
 
 
 def test_a_file_and_an_object_become_the_same_job(write: WriteFile) -> None:
@@ -244,28 +257,3 @@ def test_a_file_and_an_object_become_the_same_job(write: WriteFile) -> None:
 
 def test_an_object_that_is_not_a_job_is_refused(refusal: Refusal) -> None:
     assert "a int is not a job" in refusal(lambda: load_job(7))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("read", "path"),
-    [
-        (FormatRead(format="json", path="in/x"), "/here/in/x"),
-        (FormatRead(format="JSON", path="in/*.json"), "/here/in/*.json"),
-        (FormatRead(format="json", path="/in"), "/in"),
-        (FormatRead(format="json", path="s3://bucket/in"), "s3://bucket/in"),
-        (FormatRead(format="json", path="file:/in"), "file:/in"),
-        (FormatRead(format="iceberg", path="db.table"), "db.table"),
-        (FormatRead(format="rate"), None),
-    ],
-)
-def test_a_relative_path_of_files_becomes_absolute(read: FormatRead, path: str | None) -> None:
-    sink = Sink(name="b", input="a", write=FormatWrite(format="csv", path="out"))
-    graph = new_graph(vertices=(Source(name="a", read=read), sink))
-    located = with_absolute_paths(graph, Path("/here"))
-    assert located.vertex("a").read.path == path
-    assert located.vertex("b").write.path == "/here/out"
-
-
-def test_a_graph_without_paths_is_unchanged() -> None:
-    graph = new_graph(vertices=(Source(name="a", read=Sql(query="SELECT 1")),))
-    assert with_absolute_paths(graph, Path("/here")) == graph

@@ -18,7 +18,7 @@ from stoker.engine.classic.settings import LOGGERS, driver_properties
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
 from stoker.engine.protocol import NotReady, Ready
-from stoker.engine.server_config import ServerFiles, spark_environment
+from stoker.engine.server_config import NOWHERE, ServerFiles, spark_environment
 from stoker.engine.spark_masters import find_absent_master
 from stoker.engine.spark_page import new_page_key
 from stoker.osproc.captured_output import LogPump
@@ -141,7 +141,7 @@ async def _launch(
         undo.callback(writer.close)
         process = await asyncio.create_subprocess_exec(
             *_command(setup, theirs.fileno(), warm=warm),
-            cwd=directory,
+            cwd=NOWHERE,
             env=variables,
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,

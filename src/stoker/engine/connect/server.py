@@ -23,6 +23,7 @@ from stoker.engine.connect.watchdog_client import WatchdogClient, start_watched
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import (
+    NOWHERE,
     STARTED_MARK,
     ServerFiles,
     spark_environment,
@@ -166,7 +167,7 @@ async def _server_process(
     process, watchdog = await start_watched(
         _command(home, files),
         environment,
-        directory=options.working_directory or files.work,
+        directory=NOWHERE,
         log=files.log,
         closed_sessions=files.closed_sessions,
         umask=options.runner_umask,

@@ -23,20 +23,20 @@ from stoker.engine.program_exit import (
     failure_of_exit,
 )
 from stoker.engine.protocol import RunTask
+from stoker.engine.region.relative_paths import RelativePaths
 
 
-def enter(directory: str | None, otherwise: Path, environment: Mapping[str, str]) -> str:
-    """Set the program's environment, enter its working directory, and return that directory.
+def enter(caller: Path | None, otherwise: Path, environment: Mapping[str, str]) -> None:
+    """Set the program's environment and enter its working directory: that of its caller.
 
-    This is `otherwise` if the program names no directory, or one that is not on this machine.
+    If that is not here, it is `otherwise`, which is removed at the end of the attempt.
     """
     os.environ.update(environment)
-    wanted = Path(directory) if directory is not None else otherwise
-    if not (wanted.is_dir() and os.access(wanted, os.X_OK)):
-        wanted = otherwise
-    wanted.mkdir(parents=True, exist_ok=True)
-    os.chdir(wanted)
-    return str(wanted)
+    if caller is not None and os.access(caller, os.X_OK):
+        os.chdir(caller)
+        return
+    otherwise.mkdir(parents=True, exist_ok=True)
+    os.chdir(otherwise)
 
 
 def execute(script: str, arguments: Sequence[str], name: str) -> None:
@@ -96,10 +96,10 @@ class ProgramFailed(StokerError):
         self.labels = {EXIT_CODE: str(code)}
 
 
-def run_on_connect(program: Program, task: RunTask) -> None:
+def run_on_connect(program: Program, task: RunTask, paths: RelativePaths) -> None:
     """Run a program in the runner's session; raises ProgramFailed if its exit code is not 0."""
     directory = Path(task.directory)
-    enter(program.directory, directory / "work", program.environment)
+    enter(paths.base, directory / "work", program.environment)
     try:
         execute(str(directory / program.script), program.arguments, name_of(program))
     except SystemExit as error:

@@ -12,6 +12,7 @@
 A runner that takes over the running stream of a dead runner does only the last half of step 5.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_never
@@ -20,6 +21,7 @@ import msgspec
 from pyspark.errors import AnalysisException
 
 from stoker.core.graph import (
+    ArtifactKind,
     FormatWrite,
     Program,
     PythonFunction,
@@ -27,11 +29,13 @@ from stoker.core.graph import (
     Source,
     SqlScript,
     Transform,
+    caller_of,
     function_of,
 )
 from stoker.core.job_options import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.manifests import Manifest
 from stoker.core.results import Failure, Progress
+from stoker.core.spark_paths import with_absolute_paths
 from stoker.engine.failures import CannotRun, failure_of, keep_errors_out_of_output, shortened
 from stoker.engine.output.publish import Publisher, publisher_for
 from stoker.engine.protocol import RunTask
@@ -46,8 +50,10 @@ from stoker.engine.region.compile import (
 from stoker.engine.region.environment import check_versions, place_artifacts
 from stoker.engine.region.locations import checkpoint_directory, choose_file_manager
 from stoker.engine.region.materialize import MaterializedResults
+from stoker.engine.region.plan_paths import resolve_paths_in_worker
 from stoker.engine.region.program import name_of, run_on_connect
 from stoker.engine.region.query_results import QueryResults
+from stoker.engine.region.relative_paths import RelativePaths, paths_of_job
 from stoker.engine.reuse.session_policy import SessionPolicy
 from stoker.engine.runner.pyspark_client import single_call
 from stoker.engine.runner.worker_output import WorkerOutput
@@ -77,12 +83,15 @@ class RegionExecution:
         task: RunTask,
         report: Report,
         report_running: Callable[[], None],
+        use_paths: Callable[[RelativePaths], None],
     ) -> None:
+        """`use_paths` has Spark read the relative paths of the job's code in this way."""
         self._session = session
         self._policy = policy
         self._task = task
         self._report = report
         self._report_running = report_running
+        self._use_paths = use_paths
         self._counts: dict[str, tuple[int, int, int]] = {}
         """Tasks, finished tasks and bytes read of each stage of each Spark operation."""
         self.progress = Progress()
@@ -100,8 +109,11 @@ class RegionExecution:
         self._worker_output = WorkerOutput(Path(task.directory))
 
     def run(self) -> None:
-        task = self._task
         keep_errors_out_of_output()
+        paths = paths_of_job(self._task.graph)
+        self._use_paths(paths)
+        graph = with_absolute_paths(self._task.graph, paths.absolute)
+        self._task = task = msgspec.structs.replace(self._task, graph=graph)
         if task.resumed is not None:
             self._worker_output.start()
             self._follow(find_stream(self._session, task.resumed), task.resumed)
@@ -110,6 +122,7 @@ class RegionExecution:
             return
         self._policy.select(task, self._apply_settings)
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
+        self._enter_directory_of(paths)
         compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
         self._compiler = compiler
         if any(map(function_of, map(task.graph.vertex, task.region.vertices))):
@@ -122,7 +135,7 @@ class RegionExecution:
                 self._run_script(end)
             case Program():
                 self._begin_batch()
-                run_on_connect(end, task)
+                run_on_connect(end, task, paths)
             case Source() | Transform():
                 self._materialize(end.name, compiler)
             case Sink():
@@ -133,6 +146,15 @@ class RegionExecution:
                     self._write_batch(end, frame, compiler)
             case _:
                 assert_never(end)
+
+    def _enter_directory_of(self, paths: RelativePaths) -> None:
+        """Let functions find files as their author does, unless the job brings its own files.
+
+        Those are in the directory of the attempt, the working directory until now.
+        """
+        has_files = any(a.kind is ArtifactKind.FILE for a in self._task.graph.artifacts)
+        if paths.base is not None and not has_files and os.access(paths.base, os.X_OK):
+            os.chdir(paths.base)
 
     @property
     def leaves_process_clean(self) -> bool:
@@ -349,10 +371,12 @@ class RegionExecution:
     def _start(self, sink: Sink, writer: Any, compiler: RegionCompiler) -> Any:
         match sink.write:
             case PythonFunction():
-                directory = Path(self._task.directory) if self._is_on_connect else None
-                function = guard_function(
-                    compiler.function(sink.name), self._control.order_file, directory
-                )
+                function = compiler.function(sink.name)
+                directory: Path | None = None
+                if self._is_on_connect:
+                    function = resolve_paths_in_worker(function, caller_of(self._task.graph))
+                    directory = Path(self._task.directory)
+                function = guard_function(function, self._control.order_file, directory)
                 return writer.foreachBatch(function).start()
             case FormatWrite() as write:
                 writer = writer.options(**write.options)

@@ -25,7 +25,7 @@ def runs_inside_spark(plan: Any) -> bool:
             return False
         case "Expression.ExpressionString" if not is_code_free_expression(plan.expression):
             return False
-    return all(runs_inside_spark(part) for part in _nested_in(plan))
+    return all(runs_inside_spark(part) for part in nested_messages(plan))
 
 
 def names_a_table(plan: Any) -> bool:
@@ -35,10 +35,10 @@ def names_a_table(plan: Any) -> bool:
             return True
         case "Expression.ExpressionString" if not names_no_relation(plan.expression):
             return True
-    return any(map(names_a_table, _nested_in(plan)))
+    return any(map(names_a_table, nested_messages(plan)))
 
 
-def _nested_in(message: Any) -> Iterable[Any]:
+def nested_messages(message: Any) -> Iterable[Any]:
     """The nested messages, found by the type of the value: reading a field's options is slow."""
     for field, value in message.ListFields():
         if field.message_type is None:

@@ -56,6 +56,7 @@ from stoker.engine.protocol import (
 )
 from stoker.engine.python_workers import WorkerMemoryWatch, WorkersOfSession
 from stoker.engine.region.catalog_guard import guard_connect_sessions
+from stoker.engine.region.plan_paths import resolve_paths_of_clients
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.connection import ServerConnection
 from stoker.engine.reuse.session_policy import DedicatedSession
@@ -180,7 +181,12 @@ class Runner:
             else DedicatedSession()
         )
         self._run = RegionExecution(
-            session, self._policy, task, self._send_progress, self._send_running
+            session,
+            self._policy,
+            task,
+            self._send_progress,
+            self._send_running,
+            resolve_paths_of_clients,
         )
 
     def _watch_of_workers(self, server_pid: int) -> WorkerMemoryWatch | None:
@@ -243,6 +249,7 @@ class Runner:
             # A cancellation or a step of the lease may be about to end this process.
             return False
         restore_limits(self._limits_before)
+        resolve_paths_of_clients(None)
         # The directory of the attempt is about to be removed.
         os.chdir("/")
         return True

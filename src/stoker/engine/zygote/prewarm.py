@@ -18,6 +18,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.proto import base_pb2
 from pyspark.sql.connect.session import SparkSession
 
+from stoker.engine.region.plan_paths import resolve_paths_of_clients
 from stoker.engine.reuse.plans import runs_inside_spark
 from stoker.engine.reuse.templates import start_as_copy
 from stoker.engine.runner.pyspark_client import single_call, skip_compression_question
@@ -37,6 +38,8 @@ def prewarm_spark() -> list[str]:
     No session, thread or connection is left.
     """
     calls: list[str] = []
+    # Runners will resolve the paths in plans. This changes a class, so it comes first.
+    resolve_paths_of_clients(None)
     for _ in range(_TIMES):
         channels = _FakeChannelBuilder(_FAKE_SERVER + str(uuid.uuid4()), calls)
         session: Any = SparkSession.builder.channelBuilder(channels).create()

@@ -45,7 +45,7 @@ def test_a_program_finds_the_defaults_of_spark_not_those_of_the_shared_server() 
     assert "spark.sql.shuffle.partitions" not in found
     assert not any(key.startswith("spark.connect.") for key in found)
     assert found["spark.driver.memory"] == "1024m"
-    assert found["spark.sql.warehouse.dir"] == "file:///work/warehouse"
+    assert found["spark.sql.warehouse.dir"] == "/work/warehouse"
 
 
 def test_the_settings_of_the_job_win_over_those_of_the_cluster() -> None:

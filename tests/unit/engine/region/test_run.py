@@ -73,7 +73,9 @@ def test_a_write_takes_one_call_whether_or_not_sessions_are_reused(
         artifacts={},
     )
     session: Any = SimpleNamespace(client=client, registerProgressHandler=lambda _handler: None)
-    run = RegionExecution(session, policy(client), task, lambda _progress: None, lambda: None)
+    run = RegionExecution(
+        session, policy(client), task, lambda _progress: None, lambda: None, lambda _: None
+    )
     frame = Frame(lambda *_path: seen.append((client.is_reattachable, client.retry_policies)))
     sink = Sink(name="out", input="in", write=FormatWrite(format="noop"))
     run._write_batch(sink, cast(Any, frame), cast(Any, None))

@@ -30,6 +30,7 @@ from stoker.core.graph import Artifact, ArtifactKind, Program
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.classic.driver.progress import current_progress
+from stoker.engine.classic.driver.statements import resolve_paths_of_statements
 from stoker.engine.classic.driver.warm_spark import WarmSpark
 from stoker.engine.classic.environments import pack
 from stoker.engine.classic.settings import Fit, fit_of
@@ -56,6 +57,7 @@ from stoker.engine.region.program import (
     name_of,
     print_uncaught,
 )
+from stoker.engine.region.relative_paths import RelativePaths, paths_of_job
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.server_config import pipeline_settings
@@ -110,10 +112,12 @@ class Driver:
     def _run_program(self, program: Program) -> int:
         configuration = self._task.graph.configuration
         files = self._link_files()
-        directory = enter(program.directory, self._directory / "work", program.environment)
+        paths = paths_of_job(self._task.graph)
+        enter(paths.base, self._directory / "work", program.environment)
         if fit_of(configuration, program.environment) is not Fit.CONTEXT:
             self._spark.discard_context()
-        self._apply_settings(directory, program.environment)
+        self._apply_settings(program.environment)
+        self._use_paths(paths)
         self._spark.add_files(
             [str(files[a.name]) for a in self._artifacts_of_kind(ArtifactKind.FILE, program)],
             [str(files[a.name]) for a in self._artifacts_of_kind(ArtifactKind.PYTHON, program)],
@@ -136,12 +140,11 @@ class Driver:
             self._workers.start()
             apply_limits(self._task.limits)
 
-    def _apply_settings(self, directory: str, environment: dict[str, str]) -> None:
+    def _apply_settings(self, environment: dict[str, str]) -> None:
         settings = {k: v for k, v in self._task.graph.configuration.items() if _is_spark(k)}
         self._spark.set_properties(settings)
         if self._spark.is_unclaimed:
             self._spark.configure(settings)
-        self._spark.work_in(directory)
         installed = {"PYTHONPATH": os.pathsep.join(self._workers_python_path())}
         self._spark.set_workers_environment(
             {**environment, **(installed if self._task.python_path else {})}
@@ -202,6 +205,7 @@ class Driver:
             _without_fixed_settings(self._task, session),
             self._send_progress,
             self._report_running,
+            self._use_paths,
         )
         self._begin_limits()
         try:
@@ -226,6 +230,12 @@ class Driver:
         )
         self._end.send(Ended(state=ExecutionState.FINISHED, progress=progress))
         return 0
+
+    def _use_paths(self, paths: RelativePaths) -> None:
+        """Have Spark resolve relative paths in the caller's directory; without one, it refuses."""
+        resolve_paths_of_statements(paths)
+        if paths.base is not None:
+            self._spark.work_in(str(paths.base))
 
     def _report_running(self) -> None:
         self._report_state(ExecutionState.RUNNING)

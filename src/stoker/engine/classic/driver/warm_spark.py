@@ -86,11 +86,16 @@ class WarmSpark:
     def work_in(self, directory: str) -> None:
         """Make Spark resolve relative paths against this directory."""
         self.set_properties({"user.dir": directory})
-        if self._session is not None:
-            jvm = self._gateway.jvm
-            configuration = self._session.sparkContext._jsc.hadoopConfiguration()
-            local = jvm.org.apache.hadoop.fs.Path("file:///").getFileSystem(configuration)
-            local.setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(directory))
+        jvm: Any = self._gateway.jvm
+        context: Any = SparkContext._active_spark_context
+        configuration = (
+            jvm.org.apache.hadoop.conf.Configuration()
+            if context is None
+            else context._jsc.hadoopConfiguration()
+        )
+        # Hadoop keeps its file systems, and with them the directory, beyond a context.
+        local = jvm.org.apache.hadoop.fs.Path("file:///").getFileSystem(configuration)
+        local.setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(directory))
 
     def discard_context(self) -> None:
         if self._session is not None:
