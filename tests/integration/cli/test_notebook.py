@@ -8,8 +8,6 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from stoker.processes.local.cluster import LocalCluster
-
 
 class Notebook:
     """Runs one cell after the other in one kernel."""
@@ -53,7 +51,7 @@ def notebook(stoker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Noteb
     )
     with client.setup_kernel(env=stoker.environment):
         made = Notebook(client)
-        made(f"import stoker\ncluster = stoker.connect({LocalCluster(stoker.directory).masters!r})")
+        made("import stoker\ncluster = stoker.connect()")
         yield made
 
 

@@ -9,7 +9,6 @@ import pytest
 import stoker as stoker_package
 from builders import wait_until
 from integration.cli.conftest import CommandLine
-from stoker.processes.local.cluster import LocalCluster
 
 SCRIPT = """
 -- name: squares
@@ -67,8 +66,11 @@ def test_without_a_cluster_the_rows_are_printed_too(tmp_path: Path, script: Path
     assert done.stdout.splitlines()[:2] == ["many", "60"]
 
 
-def test_a_client_reads_rows_as_a_list_arrow_and_pandas(stoker) -> None:
-    with stoker_package.connect(LocalCluster(stoker.directory).masters) as cluster:
+def test_a_client_reads_rows_as_a_list_arrow_and_pandas(
+    stoker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOKER_HOME", str(stoker.home))
+    with stoker_package.connect() as cluster:
         job = cluster.sql("select id, id / 2 as half from range(3) order by id")
         assert [(row.id, row["half"]) for row in job.rows()] == [(0, 0.0), (1, 0.5), (2, 1.0)]
         assert job.to_arrow().column("half").to_pylist() == [0.0, 0.5, 1.0]
