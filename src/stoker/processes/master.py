@@ -181,7 +181,8 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     auditing = configuration.of(AuditOptions)
-    audit = AuditLog(audit_file(auditing, directories.work.parent), auditing)
+    # The directory may be a link with a plain name, which ends with this process.
+    audit = AuditLog(audit_file(auditing, directories.work.resolve().parent), auditing)
     url = await stack.enter_async_context(_rest(services, observer, configuration, places, audit))
     scope = await stack.enter_async_context(TaskScope("master"))
     open_next = partial(open_session, configuration, ids, auto_renewing=False)

@@ -188,8 +188,13 @@ async def test_a_master_knows_the_owner_of_a_job_and_records_who_changed_what(
     for name in ("ana", "bob"):
         sha256 = hash_of(text_of(name, "secret"))
         file.add(Token(id=name, name=name, role=Role.SUBMIT, sha256=sha256, created_ms=0))
+    work = tmp_path / "a place, 100%"
     configuration = configuration_for(
-        tmp_path, **{"security.rest.tokens": str(tmp_path / "tokens.json")}
+        tmp_path,
+        **{
+            "security.rest.tokens": str(tmp_path / "tokens.json"),
+            "process.working-dir": str(work),
+        },
     )
 
     def user(url: str, name: str) -> AsyncClient:
@@ -213,7 +218,7 @@ async def test_a_master_knows_the_owner_of_a_job_and_records_who_changed_what(
     ):
         assert (await ana.job(job_id)).owner == "ana"
         await ana.cancel(job_id)
-    lines = (tmp_path / "work" / "audit" / "audit.jsonl").read_text().splitlines()
+    lines = (work / "audit" / "audit.jsonl").read_text().splitlines()
     # A client tries again until the master leads.
     entries = [each for line in lines if (each := json.loads(line))["status"] != 503]
     assert [(each["caller"], each["action"], each["outcome"]) for each in entries] == [
