@@ -1,7 +1,7 @@
-"""Groups of commands: one that imports its commands late, and one about jobs, as in Flink."""
+"""Groups of commands: they suggest, import late, or take a job without a command, as in Flink."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -9,7 +9,33 @@ import click
 from stoker.core.faults import closest, did_you_mean
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """Names the command that was probably meant when there is none of the given name.
+
+    `habits` says what a command of other tools is called here, by its name there.
+    """
+
+    def __init__(self, *args: Any, habits: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._habits = habits or {}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"there is no command '{args[0]}'; {self._hint(ctx, args[0], known)}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def _hint(self, ctx: click.Context, given: str, known: Sequence[str]) -> str:
+        if given in self._habits:
+            return f"did you mean: {self._habits[given]}"
+        return did_you_mean(given, known, f"see {ctx.command_path} --help")
+
+
+class LazyGroup(SuggestingGroup):
     """Imports the module of a command when the command is used, so that every command starts fast.
 
     `lazy` says for each command where it is: `package.module:attribute`.
@@ -29,14 +55,6 @@ class LazyGroup(click.Group):
         module, _, attribute = place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._lazy and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], self._lazy, f"see {ctx.command_path} --help")
-            raise click.UsageError(f"there is no command '{args[0]}'; {hint}", ctx)
-        return super().resolve_command(ctx, args)
 
 
 _TRIGGER = "trigger"

@@ -35,9 +35,35 @@ COMMANDS = {
     "task-executor": "stoker.cli.commands.task_executor:task_executor",
     "drain": "stoker.cli.commands.drain:drain",
     "shutdown": "stoker.cli.commands.shutdown:shutdown",
+    "config": "stoker.cli.commands.config:config",
+    "init": "stoker.cli.project:init",
     "completion": "stoker.cli.commands.completion:completion",
     "demo": "stoker.cli.commands.demo:demo",
 }
+HABITS = {
+    "submit": "stoker run",
+    "exec": "stoker run",
+    "start": "stoker run, or stoker cluster up",
+    "sql": "stoker run FILE.sql",
+    "ps": "stoker list",
+    "ls": "stoker list",
+    "jobs": "stoker list",
+    "show": "stoker status",
+    "describe": "stoker status",
+    "get": "stoker status",
+    "kill": "stoker cancel",
+    "rm": "stoker cancel",
+    "tail": "stoker logs --follow",
+    "restart": "stoker cluster restart",
+    "up": "stoker cluster up",
+    "down": "stoker cluster down",
+    "new": "stoker init",
+    "options": "stoker config",
+    "settings": "stoker config",
+    "version": "stoker --version",
+    "help": "stoker --help",
+}
+"""What the commands of other tools are called here."""
 
 
 class CommandLine(LazyGroup):
@@ -71,6 +97,7 @@ class CommandLine(LazyGroup):
 @click.group(
     cls=CommandLine,
     lazy=COMMANDS,
+    habits=HABITS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "--version", message="stoker %(version)s")

@@ -22,15 +22,17 @@ STREAMING = {
     "rescale": "repartition its state",
 }
 CLUSTER = {
-    "cluster": "local one: up, down",
+    "cluster": "local: up, down, logs",
     "master": "run a master here",
     "task-executor": "run one here",
     "drain": "retire an executor",
     "shutdown": "end it for good",
     "token": "create, list, revoke",
     "audit": "who changed what",
+    "config": "show the options",
 }
 MORE = {
+    "init": "write a small project",
     "completion": "for bash, zsh and fish",
     "demo": "see it at work",
 }
@@ -53,7 +55,6 @@ def overview() -> str:
     return "\n".join(
         [
             "Usage: stoker COMMAND [OPTIONS] [ARGS]...",
-            "",
             "  Run PySpark jobs on a cluster that never loses an accepted job.",
             "",
             *rows,

@@ -84,8 +84,16 @@ class Configuration:
 
     def as_file_text(self) -> str:
         """What was set, including secrets, as the configuration file of another process."""
-        texts = {key: format_value(value) for key, value in self.values.items()}
-        return json.dumps({**texts, **self.spark}, indent=2) + "\n"
+        return json.dumps(self.as_texts(), indent=2) + "\n"
+
+    def as_texts(self) -> dict[str, str]:
+        """What was set, including secrets, in the words in which it can be set again."""
+        return {**{key: format_value(value) for key, value in self.values.items()}, **self.spark}
+
+    def default_text(self, key: str) -> str | None:
+        """The default in the same words; None for a Spark setting."""
+        option = self.tree.by_key.get(key)
+        return None if option is None else format_value(option.default)
 
     def _value(self, option: Option) -> Any:
         return self.values.get(option.key, option.default)

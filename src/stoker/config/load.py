@@ -102,7 +102,7 @@ def _spark_text(setting: Setting) -> str:
 def _typed(tree: OptionTree, setting: Setting) -> Any:
     option = tree.by_key.get(setting.key)
     if option is None:
-        hint = did_you_mean(setting.key, tree.by_key, "see the list of options")
+        hint = did_you_mean(setting.key, tree.by_key, "see stoker config --all")
         raise InvalidOption(
             f"{setting.place}: there is no option {setting.key}; {hint}", key=setting.key
         )

@@ -107,7 +107,7 @@ def settings_in_environment(environment: Mapping[str, str], tree: "OptionTree") 
 
 
 def _unknown_variable(variable: str, tree: "OptionTree") -> str:
-    hint = did_you_mean(variable, tree.by_variable, "unset it, or see the list of options")
+    hint = did_you_mean(variable, tree.by_variable, "unset it; see stoker config --all")
     return f"environment variable {variable} names no option; {hint}"
 
 

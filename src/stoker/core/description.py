@@ -40,7 +40,7 @@ def describe(graph: JobGraph) -> str:
 
 
 def _job_lines(graph: JobGraph) -> Iterator[str]:
-    yield f"{graph.name}  ({graph.job_type.lower()}, id {graph.job_id})"
+    yield f"{graph.name}  ({graph.job_type.lower()})"
     yield from _table("parameters", graph.parameters)
     yield from _table("configuration", graph.configuration)
     if graph.restart is not None:

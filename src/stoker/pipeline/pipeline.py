@@ -28,8 +28,12 @@ from stoker.pipeline.interactive import is_typed_in
 from stoker.pipeline.texts import as_text, as_texts, optional_text, refuse
 from stoker.pipeline.vertex_arguments import (
     File,
+    Format,
+    Mode,
+    Trigger,
     edges,
     function_draft,
+    given,
     name_of,
     paths_of,
     query_of,
@@ -113,7 +117,7 @@ class Pipeline:
         name: str,
         /,
         *,
-        format: str | None = None,
+        format: "Format | None" = None,
         path: File | None = None,
         schema: str | None = None,
         table: str | None = None,
@@ -129,9 +133,15 @@ class Pipeline:
         /,
         *,
         name: str | None = None,
+        format: "Format | None" = None,
+        path: File | None = None,
+        schema: str | None = None,
+        table: str | None = None,
+        sql: str | None = None,
         streaming: bool = False,
         materialized: bool = False,
-        **reading: Any,
+        options: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> Any:
         """A vertex that reads from outside: a format, a table, an SQL query or a function.
 
@@ -159,6 +169,9 @@ class Pipeline:
         - `materialized`: compute the DataFrame once and store it for all vertices that read it; a
           restart then begins there. Not for streams.
         """
+        reading = more | given(
+            format=format, path=path, schema=schema, table=table, sql=sql, options=options
+        )
         if isinstance(what, str):
             read = read_of(f"source '{what}'", **reading)
             self._add(
@@ -198,8 +211,10 @@ class Pipeline:
         /,
         *,
         name: str | None = None,
+        sql: str | None = None,
+        inputs: Iterable[str] | None = None,
         materialized: bool = False,
-        **computing: Any,
+        **surplus: Any,
     ) -> Any:
         """A vertex that computes a DataFrame from others, by an SQL query or a function.
 
@@ -221,10 +236,11 @@ class Pipeline:
         - `materialized`: compute the DataFrame once and store it for all vertices that read it; a
           restart then begins there. Not for streams.
         """
+        computing = surplus | given(sql=sql, inputs=inputs)
         if isinstance(what, str):
-            inputs, compute = query_of(f"transform '{what}'", **computing)
+            reads, compute = query_of(f"transform '{what}'", **computing)
             self._add(
-                TransformDraft(name=what, inputs=inputs, compute=compute, materialized=materialized)
+                TransformDraft(name=what, inputs=reads, compute=compute, materialized=materialized)
             )
             return None
 
@@ -246,19 +262,19 @@ class Pipeline:
         input: str,
         *,
         name: str | None = None,
-        mode: str | None = None,
-        trigger: str | None = None,
+        mode: "Mode | None" = None,
+        trigger: "Trigger | None" = None,
     ) -> Callable[[F], F]: ...
     @overload
     def sink(
         self,
         input: str,
         *,
-        format: str | None = None,
+        format: "Format | None" = None,
         path: File | None = None,
         table: str | None = None,
-        mode: str | None = None,
-        trigger: str | None = None,
+        mode: "Mode | None" = None,
+        trigger: "Trigger | None" = None,
         name: str | None = None,
         partition_by: Iterable[str] | str = (),
         options: Mapping[str, Any] | None = None,
@@ -268,10 +284,15 @@ class Pipeline:
         self,
         input: str,
         *,
+        format: "Format | None" = None,
+        path: File | None = None,
+        table: str | None = None,
+        mode: "Mode | None" = None,
+        trigger: "Trigger | None" = None,
         name: str | None = None,
-        mode: str | None = None,
-        trigger: str | None = None,
-        **writing: Any,
+        partition_by: Iterable[str] | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> Any:
         """A vertex that writes the vertex `input`, to a format, a table or by a function.
 
@@ -303,6 +324,9 @@ class Pipeline:
         """
         if not isinstance(input, str):
             raise refuse("sink", "it has no input", 'name it: @pipeline.sink("hourly")')
+        writing = more | given(
+            format=format, path=path, table=table, partition_by=partition_by, options=options
+        )
         if writing:
             place = f"sink '{name}'" if name else f"sink of '{input}'"
             write = write_of(place, **writing)

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stoker.core.checks.structure import RESERVED_NAMES
 from stoker.core.graph import FormatRead, FormatWrite, Sql
@@ -16,6 +16,20 @@ from stoker.pipeline.drafts import FunctionDraft, UserFunction
 from stoker.pipeline.texts import as_text, merged_options, optional_text, refuse
 
 File = str | PathLike[str]
+
+# The names that an editor completes; parameters (`${mode}`) and further formats are texts as well.
+Format = (
+    Literal["csv", "json", "xml", "parquet", "orc", "text", "avro", "binaryFile", "jdbc"]
+    | Literal["kafka", "rate", "rate-micro-batch", "socket", "memory", "console", "noop"]
+    | str
+)
+Mode = Literal["append", "overwrite", "ignore", "errorifexists", "update", "complete"] | str
+Trigger = Literal["available-now", "once", "10 seconds", "1 minute"] | str
+
+
+def given(**keywords: Any) -> dict[str, Any]:
+    """The keywords that a caller gave a value."""
+    return {key: value for key, value in keywords.items() if value is not None}
 
 
 def read_of(

@@ -143,7 +143,7 @@ class _YamlJob:
             decorate(self._function(found["function"]))
         else:
             # Without any keyword for writing, the call would be taken for a decorator.
-            pipeline.sink(source, name=entry.key, **{"format": None, **when, **writing})
+            pipeline.sink(source, name=entry.key, **{"options": {}, **when, **writing})
 
     def _vertex_entries(self, entry: Entry, what: str, known: frozenset[str]) -> dict[str, Entry]:
         elsewhere: dict[str, str] = {}

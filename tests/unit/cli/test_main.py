@@ -70,6 +70,30 @@ def test_a_mistyped_command_is_refused_with_a_suggestion(stoker) -> None:
     assert "there is no command 'lits'; did you mean 'list'?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("submit", "stoker run"),
+        ("ps", "stoker list"),
+        ("version", "stoker --version"),
+        ("restart", "stoker cluster restart"),
+        ("help", "stoker --help"),
+    ],
+)
+def test_the_command_of_another_tool_gets_a_suggestion(stoker, typed: str, meant: str) -> None:
+    result = stoker(typed)
+    assert result.exit_code == 2
+    assert f"there is no command '{typed}'; did you mean: {meant}\n" in result.stderr
+
+
+def test_every_suggested_command_exists(stoker) -> None:
+    for meant in main.HABITS.values():
+        for command in meant.split(", or "):
+            words = command.split()[1:]
+            group = 2 if words[0] == "cluster" else 1
+            assert stoker(*words[:group], "--help").exit_code == 0, command
+
+
 def test_a_mistyped_flag_is_refused_with_a_suggestion(stoker) -> None:
     result = stoker("run", "job.py", "--parm", "a=b")
     assert result.exit_code == 2

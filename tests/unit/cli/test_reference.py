@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from stoker.cli.main import COMMANDS, cli
+from stoker.cli.options.flink import visible_names
 from stoker.cli.reference import main, render
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
@@ -30,6 +31,30 @@ def commands(context: click.Context) -> Iterator[tuple[str, str]]:
         child = command.get_command(context, name)
         assert child is not None
         yield from commands(click.Context(child, info_name=name, parent=context))
+
+
+def options(context: click.Context) -> Iterator[tuple[str, list[str]]]:
+    """The names of each option that the help of a command shows."""
+    command = context.command
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.hidden:
+            yield context.command_path, visible_names(option)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from options(click.Context(child, info_name=name, parent=context))
+
+
+def test_a_short_option_means_the_same_in_every_command() -> None:
+    meanings: dict[str, set[str]] = {}
+    for _, names in options(click.Context(cli, info_name="stoker")):
+        long = next((name for name in names if name.startswith("--")), names[0])
+        for name in names:
+            if not name.startswith("--"):
+                meanings.setdefault(name, set()).add(long)
+    assert {"-p": {"--parallelism"}, "-s": {"--from-savepoint"}}.items() <= meanings.items()
+    assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
 
 
 def test_every_command_shows_an_example_of_itself() -> None:

@@ -166,7 +166,7 @@ def test_spark_settings_are_passed_through_unchanged(loaded: Loader) -> None:
             r"stoker\.yml:1: there is no option house\.door; did you mean 'house\.do",
         ),
         ("\nhouse:\n  dors: 1", r"stoker\.yml:3: there is no option house\.dors; did you mean"),
-        ("zebra: 1", r"stoker\.yml:1: there is no option zebra; see the list"),
+        ("zebra: 1", r"stoker\.yml:1: there is no option zebra; see stoker config"),
         (
             "house.doors: many",
             r"stoker\.yml:1: 'many' is not a value for house\.doors; write a whole",

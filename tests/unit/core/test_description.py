@@ -45,7 +45,7 @@ GRAPH = JobGraph(
 
 def test_the_text_shows_regions_as_trees_and_hides_secrets() -> None:
     assert describe(GRAPH) == (
-        "orders  (batch, id 00000000000000000000000000000000)\n"
+        "orders  (batch)\n"
         "parameters:\n"
         "  api_token = ******\n"
         "  day = 2026-11-01\n"

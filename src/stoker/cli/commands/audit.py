@@ -13,7 +13,7 @@ _OBJECT_COLUMN = 4
 
 
 @click.command()
-@click.option("-n", "--lines", default=50, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--lines", default=50, show_default=True, type=click.IntRange(1, 10_000))
 @click.option("--caller", help="Only entries of this caller: a token's name or a user.")
 @click.option(
     "--object", "object_", help="Only entries about this job, by its id or its beginning."

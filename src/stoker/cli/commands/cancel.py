@@ -14,11 +14,10 @@ from stoker.cli.savepoint_texts import left_state_text
 @click.command()
 @job_argument
 @click.option(
-    "-s",
     "--with-savepoint",
     "directory",
     cls=AliasedOption,
-    aliases=("--withSavepoint",),
+    aliases=("-s", "--withSavepoint"),
     metavar="[DIR]",
     is_flag=False,
     flag_value="",

@@ -1,20 +1,30 @@
 """`stoker cluster`: a local cluster that keeps running."""
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from stoker.api.cluster import ClusterOverviewAnswer
+from stoker.cli.click_groups import SuggestingGroup
+from stoker.cli.cluster_logs import logs
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
+from stoker.cli.options.local_cluster import (
+    StartOptions,
+    command_for,
+    directory_option,
+    flag_of,
+    start_options,
+)
 from stoker.cli.output import echo_json, say, show_steps, stdout_table
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import Conflict, InvalidInput, StokerError
+from stoker.core.options import read_pair
 from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.processes.local.cluster import SAVEPOINTS, LocalCluster
 from stoker.processes.local.cluster_state import (
@@ -31,98 +41,110 @@ from stoker.rest.options import RestOptions
 from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
 from stoker.security.options import RestSecurityOptions
 
+if TYPE_CHECKING:
+    from stoker.config.configuration import Configuration
 
-def _directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--dir",
-        "directory",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=default_directory,
-        show_default="~/.stoker/local, or below $STOKER_HOME",
-        help="Where the cluster keeps its files.",
-    )(command)
+_HABITS = {
+    "start": "stoker cluster up",
+    "stop": "stoker cluster down",
+    "kill": "stoker cluster down",
+    "destroy": "stoker cluster down --purge",
+    "ps": "stoker cluster status",
+    "ls": "stoker cluster status",
+    "list": "stoker cluster status",
+    "scale": "stoker cluster restart --task-executors N",
+}
 
 
-@click.group()
+@click.group(cls=SuggestingGroup, habits=_HABITS)
 def cluster() -> None:
     """Start, show and stop a local cluster: one on this machine that keeps running."""
 
 
+cluster.add_command(logs)
+
+
 @cluster.command()
-@click.option(
-    "--masters",
-    type=click.IntRange(1, 9),
-    default=1,
-    show_default=True,
-    help="Number of masters; one leads, the others are standbys.",
-)
-@click.option(
-    "--task-executors",
-    type=click.IntRange(0, 32),
-    default=1,
-    show_default=True,
-    help="Number of task executors, each with a Spark of its own.",
-)
-@click.option(
-    "--zookeeper",
-    type=click.IntRange(0, 9),
-    default=0,
-    show_default=True,
-    help="Number of ZooKeeper servers to start and coordinate with; 3 survive the loss of one.",
-)
-@click.option(
-    "--slots", type=click.IntRange(1), help="Tasks that each task executor runs at the same time."
-)
-@click.option(
-    "--rest-port", metavar="PORT", help="Port, list or range of ports; 0 is any free port."
-)
-@click.option(
-    "--no-token",
-    is_flag=True,
-    help="Let every user of this machine call REST, for tools that know no tokens.",
-)
-@_directory_option
+@start_options
+@directory_option
 @shared_options
-def up(
-    invocation: Invocation,
-    masters: int,
-    task_executors: int,
-    zookeeper: int,
-    slots: int | None,
-    rest_port: str | None,
-    no_token: bool,
-    directory: Path,
-) -> int:
+def up(invocation: Invocation, wanted: StartOptions, directory: Path) -> int:
     """Start a local cluster and return when it is ready.
 
-    If it runs already, only those of its processes that died are started again.
+    If it runs already, only those of its processes that died are started again; to change its
+    options, use: stoker cluster restart
 
     Only commands and programs of this user can use it: they find its token in its directory.
 
     Example: stoker cluster up --masters 2 --task-executors 2 --slots 4
     """
-    more = [f"taskmanager.numberOfTaskSlots={slots}"] if slots else []
-    more += [f"rest.bind-port={rest_port}"] if rest_port else []
-    configuration = invocation.configuration(*more, defaults=_defaults_in(directory.absolute()))
-    has_no_tokens = configuration.of(RestSecurityOptions).tokens is None
+    configuration = _configuration(invocation, directory, wanted.definitions)
     local = LocalCluster(directory, client=configuration.of(ClientOptions))
     state = local.state
     if state is not None and state.alive:
+        _refuse_changes(local, state, wanted, configuration, invocation.definitions)
         return _start_missing(local, state, invocation)
     if state is not None:
         say("The last local cluster ended without being stopped; starting it again.")
-    check_rest_ports(configuration.of(RestOptions), masters)
+    check_rest_ports(configuration.of(RestOptions), wanted.masters or 1)
+    _start(local, wanted, configuration, with_token=_has_own_token(wanted, configuration))
+    return _report_running(local, invocation)
+
+
+def _has_own_token(wanted: StartOptions, configuration: "Configuration") -> bool:
+    return not wanted.no_token and configuration.of(RestSecurityOptions).tokens is None
+
+
+def _configuration(
+    invocation: Invocation, directory: Path, definitions: Iterable[str]
+) -> "Configuration":
+    return invocation.configuration(*definitions, defaults=_defaults_in(directory.absolute()))
+
+
+def _refuse_changes(
+    local: LocalCluster,
+    state: ClusterState,
+    wanted: StartOptions,
+    configuration: "Configuration",
+    definitions: tuple[str, ...],
+) -> None:
+    """Raise Conflict if an option on the command line asks for something else than what runs."""
+    words = wanted.counts_unlike(state)
+    words += ["--no-token"] if wanted.no_token and local.token is not None else []
+    settings, now = local.settings, configuration.as_texts()
+    for pair in map(read_pair, (*definitions, *wanted.definitions)):
+        if pair is None:
+            continue
+        key, text = pair
+        if now.get(key) != settings.get(key, configuration.default_text(key)):
+            words += flag_of(key, text)
+    if words:
+        raise Conflict(
+            f"the local cluster in {local.directory} is already running, and these options take "
+            "effect only when it starts; stop and start it, and its jobs continue: "
+            f"{command_for(['restart', *words], local.directory)}"
+        )
+
+
+def _start(
+    local: LocalCluster,
+    wanted: StartOptions,
+    configuration: "Configuration",
+    ports: Mapping[str, str] | None = None,
+    *,
+    with_token: bool,
+) -> None:
     try:
         with show_steps("Starting the local cluster") as tell:
             local.start(
-                masters=masters,
-                task_executors=task_executors,
-                zookeeper=zookeeper,
+                masters=wanted.masters or 1,
+                task_executors=1 if wanted.task_executors is None else wanted.task_executors,
+                zookeeper=wanted.zookeeper or 0,
                 high_availability=configuration.of(ClusterOptions).high_availability,
                 configuration=configuration.as_file_text(),
-                with_token=not no_token and has_no_tokens,
+                with_token=with_token,
                 with_acl=not configuration.of(ZooKeeperOptions).auth,
+                ports=ports or {},
             )
             local.wait_until_ready(tell)
     except Conflict:
@@ -131,6 +153,33 @@ def up(
     except (StokerError, KeyboardInterrupt):
         local.stop()
         raise
+
+
+@cluster.command()
+@start_options
+@directory_option
+@shared_options
+def restart(invocation: Invocation, wanted: StartOptions, directory: Path) -> int:
+    """Stop the local cluster and start it again; its jobs continue.
+
+    It keeps its processes, ports and settings, except for those that are given here or that the
+    configuration sets by now.
+
+    Example: stoker cluster restart --slots 4
+    """
+    given = invocation.configuration(*wanted.definitions)
+    local = LocalCluster(directory, client=given.of(ClientOptions))
+    before = local.state
+    kept = (f"{key}={text}" for key, text in local.settings.items() if key not in given.origins)
+    configuration = _configuration(invocation, directory, (*kept, *wanted.definitions))
+    ports = {} if wanted.rest_port else _preferred_ports(local, configuration)
+    is_open = before is not None and local.token is None
+    with_token = _has_own_token(wanted, configuration) and not is_open
+    if before is not None:
+        wanted = wanted.completed_from(before)
+        with show_steps("Stopping the local cluster") as tell:
+            local.stop(tell)
+    _start(local, wanted, configuration, ports, with_token=with_token)
     return _report_running(local, invocation)
 
 
@@ -140,6 +189,12 @@ def _defaults_in(directory: Path) -> dict[str, str]:
     if directory == default_directory():
         defaults[RETAINED_DIRECTORY] = str(kept_checkpoints())
     return defaults
+
+
+def _preferred_ports(local: LocalCluster, configuration: "Configuration") -> dict[str, str]:
+    """The port of each master before others: a further master may be quicker to take it."""
+    others = configuration.of(RestOptions).bind_port
+    return {name: f"{port},{others}" for name, port in local.ports.items()}
 
 
 def _start_missing(local: LocalCluster, state: ClusterState, invocation: Invocation) -> int:
@@ -169,7 +224,7 @@ def _report_running(local: LocalCluster, invocation: Invocation) -> int:
 
 
 @cluster.command()
-@_directory_option
+@directory_option
 @shared_options
 def status(invocation: Invocation, directory: Path) -> int:
     """Show the processes of the local cluster; the exit code is 1 unless all are running.
@@ -262,7 +317,7 @@ def _echo_status(directory: Path, state: ClusterState) -> None:
 @click.option(
     "--with-savepoints", is_flag=True, help="With --purge: remove the savepoints in it, too."
 )
-@_directory_option
+@directory_option
 @shared_options
 def down(invocation: Invocation, directory: Path, purge: bool, with_savepoints: bool) -> int:
     """Stop the local cluster; its jobs are kept and continue at the next start.

@@ -26,7 +26,7 @@ from stoker.processes.local.cluster import LocalCluster
     "--examples",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the examples; by default the one in Stoker's repository.",
+    help="Directory of the examples; by default those that come with Stoker.",
 )
 @shared_options
 def demo(invocation: Invocation, examples: Path | None) -> int:
@@ -62,12 +62,13 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
 
 
 def _examples(named: Path | None) -> Path:
-    repository = Path(stoker.__file__).parents[2]
-    candidates = [named] if named else [repository / "examples", Path("examples")]
+    package = Path(stoker.__file__).parent
+    # A wheel has them in the package; in a clone they are in its root.
+    candidates = [named] if named else [package / "examples", package.parents[1] / "examples"]
     for folder in candidates:
         if (folder / "make_data.py").is_file():
             return folder
     raise InvalidInput(
-        f"there are no examples in {candidates[0]}: they come with Stoker's repository; run the "
-        "demo from a clone of it (make demo), or name their directory with --examples DIR"
+        f"there are no examples in {candidates[0]}; name a directory that has make_data.py, "
+        "orders_batch.py and clicks_streaming.py with --examples DIR"
     )

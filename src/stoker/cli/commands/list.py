@@ -7,7 +7,7 @@ import click
 from stoker.api.jobs import JobOverview
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.options.flink import flink_cluster_options
+from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import duration_text, echo_json, moment_text, stdout_table
 from stoker.client.blocking import BlockingClient
@@ -22,9 +22,10 @@ _HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS", "OWNER"
 @click.option("-a", "--all", "which", flag_value="all", help="Also jobs that have ended.")
 @click.option("-r", "--running", "which", flag_value="running", help="Only jobs in state RUNNING.")
 @click.option(
-    "-s",
     "--scheduled",
     "which",
+    cls=AliasedOption,
+    aliases=("-s",),
     flag_value="scheduled",
     help="Only jobs that have not started: INITIALIZING or CREATED.",
 )

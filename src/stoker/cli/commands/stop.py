@@ -19,11 +19,10 @@ from stoker.cli.output import absolute_location, echo_json, echo_trigger, say
 @click.command()
 @job_argument
 @click.option(
-    "-p",
     "--savepoint-path",
     "directory",
     cls=AliasedOption,
-    aliases=("--savepointPath",),
+    aliases=("-p", "--savepointPath"),
     metavar="DIR",
     help="Directory or URL for the savepoint. Else that of execution.checkpointing.savepoint-dir, "
     "which a local cluster sets.",

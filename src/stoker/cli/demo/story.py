@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
+from stoker.cli.command_name import own_command
 from stoker.cli.display import Display, PlainDisplay, job_end_text
 from stoker.cli.follow import POLL_SECONDS, JobFollower, leave_without_question
 from stoker.cli.live_display import LiveDisplay
@@ -108,8 +109,8 @@ class Story:
     def end(self) -> None:
         took = duration_text(round((time.monotonic() - self._began) * 1000))
         self._console.print()
-        self._tell(f"[bold green]That was Stoker, in {took}.[/] Next: stoker cluster up, and")
-        self._tell("stoker run examples/orders_batch.py")
+        self._tell(f"[bold green]That was Stoker, in {took}.[/] Next, a project of your own:")
+        self._console.print(f"  {own_command()} init my-project", soft_wrap=True, markup=False)
 
     def _submit(self, client: BlockingClient, job: LoadedJob) -> JobId:
         job_id = client.submit(job.graph, job.files_by_hash).job_id

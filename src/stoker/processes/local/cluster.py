@@ -140,7 +140,7 @@ class LocalCluster:
         """Start the processes and return at once; Conflict when some of them already run.
 
         With `zookeeper` set, the cluster starts that many servers and coordinates over them.
-        `ports` names the REST port of a master, in place of the configured one.
+        `ports` names the REST ports of a master, in place of the configured ones.
 
         With `with_token`, REST is for this user alone: the cluster gets a token of its own. With
         `with_acl`, so are the records in these ZooKeeper servers.

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,130 @@ def test_the_directory_for_savepoints_that_a_user_names_wins(
 ) -> None:
     Path("stoker.yml").write_text(f"{SAVEPOINT_DIRECTORY}: /mine\n")
     assert configuration_at_start(stoker, monkeypatch)[SAVEPOINT_DIRECTORY] == "/mine"
+
+
+def running_state(processes: int = 1) -> ClusterState:
+    started = start_time(os.getpid())
+    assert started is not None
+    return ClusterState(
+        masters=tuple(
+            ProcessRecord(name=f"master-{number}", pid=os.getpid(), started=started, log="")
+            for number in range(1, processes + 1)
+        ),
+        task_executors=(
+            ProcessRecord(name="task-executor-1", pid=os.getpid(), started=started, log=""),
+        ),
+    )
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A local cluster with two slots; its processes are this one."""
+    directory = tmp_path / "home" / "local"
+    (directory / "work" / "master-1").mkdir(parents=True)
+    write_state(directory, running_state())
+    (directory / "stoker.yml").write_text(json.dumps({"taskmanager.numberOfTaskSlots": "2"}))
+    address = {"pid": os.getpid(), "rest_url": "http://127.0.0.1:18081"}
+    (directory / "work" / "master-1" / "master.json").write_text(json.dumps(address))
+    monkeypatch.setattr(LocalCluster, "wait_until_ready", lambda *_: None)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ("--slots 7", "--slots 7"),
+        ("--masters 2", "--masters 2"),
+        ("--masters 1 --task-executors 0", "--task-executors 0"),
+        ("--rest-port 9000", "--rest-port 9000"),
+        ("-D heartbeat.interval=7s", "-D heartbeat.interval=7s"),
+    ],
+)
+def test_up_says_which_options_cannot_act_on_a_running_cluster(
+    stoker: Stoker, running: Path, options: str, remedy: str
+) -> None:
+    result = stoker("cluster", "up", *options.split())
+    assert result.exit_code == 1
+    assert f"stoker cluster restart {remedy}\n" in result.stderr
+
+
+@pytest.mark.parametrize("options", ["", "--slots 2", "--masters 1 -D rest.bind-port=8081-8090"])
+def test_up_accepts_the_options_that_a_running_cluster_has(
+    stoker: Stoker, running: Path, options: str
+) -> None:
+    assert stoker("cluster", "up", *options.split()).exit_code == 0
+
+
+@dataclass
+class Starts:
+    """How the cluster was started, instead of starting it."""
+
+    plans: list[dict[str, Any]] = field(default_factory=list)
+
+    def start(self, **plan: Any) -> ClusterState:
+        self.plans.append(plan)
+        return ClusterState()
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch, stops: list[Path]) -> Starts:
+    starts = Starts()
+    monkeypatch.setattr(LocalCluster, "start", starts.start)
+    monkeypatch.setattr(LocalCluster, "wait_until_ready", lambda *_: None)
+    return starts
+
+
+def settings_of(plan: dict[str, Any]) -> dict[str, str]:
+    """The settings but for the directories that every local cluster has."""
+    settings: dict[str, str] = json.loads(plan["configuration"])
+    own = (SAVEPOINT_DIRECTORY, RETAINED_DIRECTORY)
+    return {key: text for key, text in settings.items() if key not in own}
+
+
+def test_restart_keeps_processes_ports_and_settings_but_for_what_is_given(
+    stoker: Stoker, running: Path, stops: list[Path], starts: Starts
+) -> None:
+    write_state(running, running_state(processes=2))
+    given = ("--task-executors", "3", "-D", "heartbeat.interval=7 s")
+    assert stoker("cluster", "restart", *given).exit_code == 0
+    assert stops == [running]
+    (plan,) = starts.plans
+    assert (plan["masters"], plan["task_executors"], plan["zookeeper"]) == (2, 3, 0)
+    assert plan["ports"] == {"master-1": "18081,8081-8090"}
+    assert settings_of(plan) == {
+        "heartbeat.interval": "7 s",
+        "taskmanager.numberOfTaskSlots": "2",
+    }
+
+
+def test_restart_replaces_a_setting_that_is_given_anew(
+    stoker: Stoker, running: Path, starts: Starts
+) -> None:
+    assert stoker("cluster", "restart", "--slots", "5", "--rest-port", "0").exit_code == 0
+    (plan,) = starts.plans
+    assert plan["ports"] == {}
+    assert settings_of(plan) == {
+        "rest.bind-port": "0",
+        "taskmanager.numberOfTaskSlots": "5",
+    }
+
+
+def test_restart_starts_a_cluster_that_does_not_run(
+    stoker: Stoker, stops: list[Path], starts: Starts
+) -> None:
+    assert stoker("cluster", "restart").exit_code == 0
+    assert stops == []
+    assert [plan["masters"] for plan in starts.plans] == [1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("stop", "stoker cluster down"), ("ps", "stoker cluster status"), ("statsu", "'status'")],
+)
+def test_a_command_of_another_tool_gets_a_suggestion(
+    stoker: Stoker, typed: str, meant: str
+) -> None:
+    result = stoker("cluster", typed)
+    assert result.exit_code == 2
+    assert f"there is no command '{typed}'; did you mean" in result.stderr
+    assert meant in result.stderr
