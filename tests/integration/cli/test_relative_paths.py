@@ -160,10 +160,11 @@ def test_the_first_job_of_the_readme_works_in_the_background(
 ) -> None:
     readme = (ROOT / "README.md").read_text()
     shutil.copy(ROOT / "README.md", project)
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    blocks = re.findall(r"```python[^\n]*\n(.*?)```", readme, re.DOTALL)
     [words] = [block for block in blocks if 'Pipeline("words"' in block]
     (project / "words.py").write_text(words)
-    job = stoker("run", "-d", "words.py", "--param", "out=by-words", cwd=project).stdout.strip()
+    params = ("--param", "text=README.md", "--param", "out=by-words")
+    job = stoker("run", "-d", "words.py", *params, cwd=project).stdout.strip()
     stoker("wait", job)
     assert rows_of_parquet(project / "by-words") > 100
     assert json.loads(stoker("status", job, "--json").stdout)["status"] == "FINISHED"
