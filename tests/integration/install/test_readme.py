@@ -80,7 +80,7 @@ def test_every_command_of_the_readme_works_as_written(
     commands = [install, "unset PIP_NO_INDEX", first, save, *rest]
     output = run_in_one_shell(commands, checkout, environment, timeout=540)
     assert "country,revenue" in output
-    assert "words FINISHED" in output
+    assert "(words) FINISHED" in output
     assert "The local cluster has stopped." in output
 
 
