@@ -24,7 +24,7 @@ class ClusterOverviewAnswer(Dashed, frozen=True, kw_only=True):
     flink_commit: str
     """Stoker's own version."""
     leader: str | msgspec.UnsetType = msgspec.UNSET
-    """URL of the leading master."""
+    """URL of the leading master, if the request asks for it."""
 
 
 class DashboardFeatures(Dashed, frozen=True, kw_only=True):

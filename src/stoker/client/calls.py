@@ -307,7 +307,12 @@ def replacement_state(
 
 
 def overview() -> RestCall[ClusterOverviewAnswer]:
-    return _get("/overview", ClusterOverviewAnswer, lambda answer: answer)
+    return RestCall(
+        method="GET",
+        path="/overview",
+        query={"show": "leader"},
+        read=lambda body: _decoded(body, ClusterOverviewAnswer),
+    )
 
 
 def task_executors() -> RestCall[list[TaskManager]]:

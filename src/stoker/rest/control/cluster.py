@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,16 +18,18 @@ from stoker.api.cluster import (
     TaskManagerResource,
     TaskManagers,
 )
-from stoker.core.errors import StokerError
+from stoker.core.errors import InvalidInput, StokerError
 from stoker.gateways.dispatcher import ClusterOverview
 from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.rest.control.processes import find_executor, inspection_of, task_manager_metrics
-from stoker.rest.http.routing import get
+from stoker.rest.http.routing import QueryParameter, get
 from stoker.rest.options import RestOptions
 from stoker.rest.services import RestServices
 from stoker.security.tokens import Permission
 
 _MIB = 1024 * 1024
+Shown = Annotated[str | None, QueryParameter(description="leader: show the leading master")]
+"""Without it, the answer has the fields of Flink's and no others."""
 
 
 def overview_answer(
@@ -106,10 +108,13 @@ def _share(executor: TaskExecutorDetails, slots: int) -> TaskManagerResource:
 
 
 @get("/overview", needs=Permission.QUERY, summary="Number of task executors, slots and jobs")
-async def overview(services: RestServices) -> ClusterOverviewAnswer:
+async def overview(services: RestServices, show: Shown = None) -> ClusterOverviewAnswer:
+    if show not in (None, "leader"):
+        raise InvalidInput(f"show must be leader, found {show!r}")
     dispatcher = await services.dispatcher()
     known = await dispatcher.cluster_overview()
-    return overview_answer(known, services.version, services.leader_url())
+    leader = None if show is None else services.leader_url()
+    return overview_answer(known, services.version, leader)
 
 
 @get("/config", needs=Permission.QUERY, summary="Settings of the cluster for a web page")
