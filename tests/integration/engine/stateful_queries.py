@@ -1,7 +1,7 @@
 """Stateful streaming queries for the tests of this folder, with input and output in files.
 
-The queries are a window that evicts, a join of two streams and a deduplication. With
-TEST_SAVEPOINTS=long there is more data, and a query that manages its state itself.
+The queries are a window that evicts, the same in SQL, a join of two streams and a deduplication.
+With TEST_SAVEPOINTS=long there is more data, and a query that manages its state itself.
 """
 
 import json
@@ -15,7 +15,7 @@ import pyarrow.dataset
 from builders import build_graph
 from file_sink import committed_files
 from integration.engine.bench import function
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Transform
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 
 LONG = os.environ.get("TEST_SAVEPOINTS") == "long"
 FILES, ROWS = (40, 500) if LONG else (8, 40)
@@ -58,6 +58,16 @@ def windows(raw):
     return counted.select(f.unix_timestamp("window.start").alias("key"), "rows")
 
 
+def watermarked(raw):
+    return raw.withWatermark("at", "10 seconds")
+
+
+WINDOWS_IN_SQL = """
+SELECT unix_timestamp(window.start) AS key, rows
+FROM (SELECT window(at, '20 seconds') AS window, count(*) AS rows FROM timed GROUP BY 1)
+"""
+
+
 def distinct(raw):
     timed = raw.withWatermark("at", "1 minute").dropDuplicatesWithinWatermark(["n"])
     return timed.selectExpr("n AS key", "1 AS rows")
@@ -98,8 +108,9 @@ def totals(raw):
     )
 
 
-QUERIES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+QUERIES: dict[str, tuple[Callable[..., Any] | str, tuple[str, ...]]] = {
     "windows": (windows, ("raw",)),
+    "windows in SQL": (WINDOWS_IN_SQL, ("raw",)),
     "distinct": (distinct, ("raw",)),
     "joined": (joined, ("left", "right")),
 }
@@ -110,9 +121,16 @@ if LONG:
 
 def graph_of_query(name: str, inputs: Path, out: Path, trigger: str | None = None) -> JobGraph:
     compute, sources = QUERIES[name]
+    if isinstance(compute, str):
+        timed = Transform(name="timed", inputs=sources, compute=function(watermarked, *sources))
+        query = Transform(name="computed", inputs=("timed",), compute=Sql(query=compute))
+        transforms = (timed, query)
+    else:
+        query = Transform(name="computed", inputs=sources, compute=function(compute, *sources))
+        transforms = (query,)
     return build_graph(
         *(source(each, inputs) for each in sources),
-        Transform(name="computed", inputs=sources, compute=function(compute, *sources)),
+        *transforms,
         Sink(
             name="out",
             input="computed",

@@ -319,6 +319,17 @@ def by_remainder(divisor, seconds=20):
     return grouped
 
 
+def by_remainder_in_sql(divisor):
+    def grouped(raw):
+        raw.withWatermark("at", "10 seconds").createOrReplaceTempView("timed")
+        return raw.sparkSession.sql(
+            f"SELECT n % {divisor} AS key, count(*) AS rows FROM timed "
+            f"GROUP BY n % {divisor}, window(at, '20 seconds')"
+        )
+
+    return grouped
+
+
 def both_sides(kind, compared="n = m"):
     def both(raw):
         from pyspark.sql import functions as f  # noqa: PLC0415
@@ -344,6 +355,7 @@ def sessions_by(column):
 
 CHANGES = {
     "expression": (by_remainder(3), by_remainder(5), "groups by .*% .*5"),
+    "expression-in-sql": (by_remainder_in_sql(3), by_remainder_in_sql(5), "groups by .*% .*5"),
     "type-of-join": (both_sides("inner"), both_sides("leftOuter"), "join of type LeftOuter"),
 }
 if LONG:

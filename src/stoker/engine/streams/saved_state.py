@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyspark
+from pyspark.errors import AnalysisException
 
 from stoker.core.errors import CorruptContent
 from stoker.core.failpoints import failpoint
@@ -44,7 +45,7 @@ def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) ->
     saved = saved_operators(checkpoint.local)
     if not saved:
         return
-    for before, now in changed_keys(saved, operators_in_plan(_explain(frame, extended=False))):
+    for before, now in changed_keys(saved, operators_in_plan(_physical_plan(frame))):
         raise CannotRun(
             "IncompatibleState",
             f"{sink} keeps its state by {describe_keys(now.keys)}, and its saved state is kept by "
@@ -92,6 +93,21 @@ def keep_state_plan(
             )
     if now != before:
         _write(path, encode_plan(now))
+
+
+def _physical_plan(frame: DataFrame) -> str:
+    """Spark's physical plan of the frame, or nothing where Spark refuses to make one.
+
+    Over Spark Connect, Spark does not see that the text of a query reads a stream before it has
+    analysed it, and refuses to plan it as a batch. Then only the plan of the state is compared
+    (`keep_state_plan`), which Spark makes in every case.
+    """
+    try:
+        return _explain(frame, extended=False)
+    except AnalysisException as error:
+        if "writeStream.start()" not in str(error):
+            raise
+        return ""
 
 
 def _explain(frame: DataFrame, *, extended: bool) -> str:
