@@ -38,11 +38,13 @@ def deny_reads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     denied: set[str] = set()
     read = MemoryStorage.read
 
-    async def read_unless_denied(storage: MemoryStorage, path: str) -> bytes:
+    async def read_unless_denied(
+        storage: MemoryStorage, path: str, *, limit: int | None = None
+    ) -> bytes:
         if path in denied:
             error = PermissionError(errno.EACCES, "Permission denied")
             raise storage_unavailable("read", path, error)
-        return await read(storage, path)
+        return await read(storage, path, limit=limit)
 
     monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
     return denied
@@ -53,10 +55,12 @@ def hang_reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, asyncio.Event]:
     hanging: dict[str, asyncio.Event] = {}
     read = MemoryStorage.read
 
-    async def read_when_it_no_longer_hangs(storage: MemoryStorage, path: str) -> bytes:
+    async def read_when_it_no_longer_hangs(
+        storage: MemoryStorage, path: str, *, limit: int | None = None
+    ) -> bytes:
         if path in hanging:
             await hanging[path].wait()
-        return await read(storage, path)
+        return await read(storage, path, limit=limit)
 
     monkeypatch.setattr(MemoryStorage, "read", read_when_it_no_longer_hangs)
     return hanging

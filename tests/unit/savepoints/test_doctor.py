@@ -290,9 +290,9 @@ async def test_a_large_file_is_compared_with_its_checksums_but_not_loaded_into_m
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_local: bool
 ):
     class Unloaded(FileStorage if is_local else MemoryStorage):  # type: ignore[misc]
-        async def read(self, path: str) -> bytes:
+        async def read(self, path: str, *, limit: int | None = None) -> bytes:
             assert not path.endswith("1.changelog")
-            return await super().read(path)
+            return await super().read(path, limit=limit)
 
     written = MemoryStorage()
     query = FakeQuery(written, "out")

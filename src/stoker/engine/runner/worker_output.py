@@ -44,8 +44,10 @@ class WorkerOutput:
         """Return when everything that the workers had printed is in the output of this process."""
         if self._thread is None:
             return
-        os.close(self._stop)
+        # Closing it would not do: a process that user code has forked holds this end as well.
+        os.write(self._stop, b"\0")
         self._thread.join()
+        os.close(self._stop)
         self._thread = None
 
 
@@ -57,7 +59,7 @@ def _open_pipe(path: Path) -> int:
 
 
 def _copy(pipes: dict[int, int], stopped: int) -> None:
-    """Copy each pipe to its stream until `stopped` is at its end."""
+    """Copy each pipe to its stream until something arrives at `stopped`."""
     poll = select.poll()
     for descriptor in (*pipes, stopped):
         poll.register(descriptor, select.POLLIN)

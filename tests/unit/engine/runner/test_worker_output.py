@@ -1,6 +1,7 @@
 """What workers write into the pipes of an attempt appears in the output of its runner."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,17 @@ def test_output_that_never_was_started_ends_at_once(tmp_path: Path) -> None:
 def test_there_is_no_pipe_after_the_attempt(tmp_path: Path) -> None:
     assert open_pipe(str(tmp_path / "gone"), PIPES[0]) is None
     assert open_pipe("", PIPES[0]) is None
+
+
+def test_a_process_that_user_code_has_forked_does_not_delay_the_end(
+    output: WorkerOutput,
+) -> None:
+    """It inherits every descriptor of the runner, also those that an exec would close."""
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        output.close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
