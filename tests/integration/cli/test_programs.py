@@ -148,7 +148,7 @@ def test_a_running_program_shows_its_queries_and_a_failed_one_its_own_line(
         _, errors = running.communicate(timeout=150)
     assert running.returncode == 1
     assert 'line 13, in <module>\n    raise ValueError("enough")' in errors
-    assert errors.rstrip().endswith("ValueError: enough")
+    assert errors.count("ValueError: enough") == 1
 
 
 @pytest.mark.timeout(400)

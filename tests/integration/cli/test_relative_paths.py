@@ -72,7 +72,7 @@ people.source("lines", format="text", path="data", streaming=True, schema="value
 
 @people.sink("lines", trigger="available-now")
 def write(df, batch_id):
-    df.write.text(f"by-batch/{batch_id}", mode="overwrite")
+    df.write.mode("overwrite").text(f"by-batch/{batch_id}")
 """
 
 

@@ -24,6 +24,7 @@ import grpc
 from pyspark.errors import PySparkException
 
 from stoker.core.failpoints import failpoint
+from stoker.core.graph import Program
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.failures import is_loss_of_server
@@ -289,7 +290,10 @@ class Runner:
                 return self._canceled()
             release_memory_limit()
             failure = self._failure_of(error)
-            print(FAILURE_MARK, failure.stack_trace, sep="\n", file=sys.stderr)
+            if not isinstance(self._task.graph.vertex(self._task.region.id), Program):
+                # A program tells its own failure. That of a pipeline is told by whoever follows it.
+                print(FAILURE_MARK, file=sys.stderr)
+            print(failure.stack_trace, file=sys.stderr)
             return Ended(
                 state=ExecutionState.FAILED,
                 failure=failure,
