@@ -5,6 +5,7 @@ savepoint, keep watching, or leave it running. Another Ctrl-C, instead of an ans
 job, and one after that ends the command.
 """
 
+import shlex
 import sys
 from collections.abc import Callable
 from enum import Enum, auto
@@ -147,7 +148,8 @@ class JobFollower:
             return
         self.interrupted = True
         self._display.say(
-            f"Its savepoint is {path}. Continue from there with: stoker run -s {path} FILE"
+            f"Its savepoint is {path}. Continue from there with: "
+            f"stoker run -s {shlex.quote(path)} FILE"
         )
 
 

@@ -1,5 +1,7 @@
 """Savepoints and checkpoints as text for people."""
 
+import shlex
+
 from stoker.cli.output import duration_text, moment_text, stdout_table
 from stoker.core.checkpoints import CheckpointEntry, Checkpoints, SavepointSummary
 from stoker.core.graph import JobType
@@ -40,7 +42,7 @@ def left_state_text(details: JobDetails) -> str | None:
     return (
         f"Its last checkpoint is kept: {retained.path}\n"
         "A run that writes the same files continues from there by itself, any other with: "
-        f"stoker run -s {retained.path} FILE"
+        f"stoker run -s {shlex.quote(retained.path)} FILE"
     )
 
 

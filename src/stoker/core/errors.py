@@ -14,6 +14,7 @@ StokerError
 │   ├── BlobNotFound
 │   └── NoSuchKey                    coordinator
 ├── Conflict                    409
+│   ├── OutputInUse                  another stream writes the same output
 │   ├── DuplicateJob                 same id with another graph, or the job has ended
 │   ├── JobAlreadyEnded              cancel of a job that ended in another way
 │   ├── CannotTakeSavepoint          the present state of the job does not allow it
@@ -119,6 +120,10 @@ class NoSuchKey(NotFound):
 
 class Conflict(StokerError):
     status = 409
+
+
+class OutputInUse(Conflict):
+    pass
 
 
 class DuplicateJob(Conflict):

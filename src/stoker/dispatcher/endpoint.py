@@ -24,6 +24,7 @@ from stoker.core.errors import (
     JobNotFound,
     NoLeader,
     NotFound,
+    OutputInUse,
     StokerError,
 )
 from stoker.core.graph import JobGraph, JobType
@@ -59,6 +60,7 @@ from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutor
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, PutOutcome, Stored
 from stoker.rpc.service import Endpoint
 from stoker.savepoints.catalog import dispose, list_savepoints
+from stoker.savepoints.outputs import shared_output
 from stoker.savepoints.predecessors import continue_output
 from stoker.savepoints.restore import check_savepoint_of
 from stoker.savepoints.retained import list_retained
@@ -129,6 +131,7 @@ class Dispatcher(Endpoint):
                 # All checks come before the record, so that a refused submission leaves no record.
                 self._shutdown.check()
                 self._jobs.queues.check(graph)
+                self._check_outputs(graph)
                 await self.check_artifacts(graph)
                 if graph.restore is not None:
                     await check_savepoint_of(graph, self._services.savepoints.open_storage)
@@ -151,6 +154,17 @@ class Dispatcher(Endpoint):
                 return Submitted(job_id=graph.job_id, continues_from=_chosen_origin(graph))
             case _:
                 assert_never(outcome)
+
+    def _check_outputs(self, graph: JobGraph) -> None:
+        shared = shared_output(graph, self._jobs.unfinished_graphs())
+        if shared is not None:
+            other, path = shared
+            raise OutputInUse(
+                f"the job {other.name} ({other.job_id[:12]}) has not ended and writes into {path}; "
+                "of two streams with one output Spark would drop rows: end the other one first "
+                f"(stoker stop {other.job_id[:12]}), or write into another directory",
+                job_id=other.job_id,
+            )
 
     async def check_artifacts(self, graph: JobGraph) -> None:
         """Raise InvalidInput when a file that the graph names was not uploaded."""

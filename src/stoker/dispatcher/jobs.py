@@ -34,6 +34,7 @@ from stoker.core.errors import (
     SessionExpired,
     StokerError,
 )
+from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
@@ -188,6 +189,12 @@ class LiveJobs:
 
     def get(self, job_id: JobId) -> LiveJob | None:
         return self._jobs.get(job_id)
+
+    def unfinished_graphs(self) -> Iterator[JobGraph]:
+        """The graphs of the jobs whose end is not on record."""
+        for job in self._jobs.values():
+            if job.stage is not JobStage.ENDED:
+                yield job.to_run.graph
 
     def ids(self) -> set[JobId]:
         return set(self._jobs)

@@ -6,14 +6,16 @@ dies with the log, and a query begins only where its checkpoint fits the log. So
 log belong to the history of the job that is noted: it wrote them, or it continued after them.
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
 from stoker.core.errors import NotFound
-from stoker.core.graph import FormatWrite, Sink
+from stoker.core.graph import FormatWrite, JobGraph, JobType, Sink
 from stoker.core.ids import JobId, is_hex_id
+from stoker.core.spark_paths import local_path
 from stoker.core.values import Value, decode_json
 from stoker.savepoints.locations import OpenStorage
 
@@ -52,6 +54,34 @@ def output_of(sink: Sink) -> str | None:
     """The path of the sink's output if it keeps a log there, else None."""
     write = sink.write
     return write.path if isinstance(write, FormatWrite) and write.format in FILE_FORMATS else None
+
+
+def shared_output(graph: JobGraph, others: Iterable[JobGraph]) -> tuple[JobGraph, str] | None:
+    """One of the other streams that writes the same output, and its path; None if there is none.
+
+    Two queries must not write one log: Spark takes the batches of the second for those that the
+    first has written already, and drops their rows without a word.
+    """
+    outputs = _outputs_of(graph)
+    for other in others:
+        for output, path in _outputs_of(other).items():
+            if output in outputs:
+                return other, path
+    return None
+
+
+def _outputs_of(graph: JobGraph) -> dict[str, str]:
+    """The outputs of a stream with such a log, by their names in one form."""
+    if graph.job_type is not JobType.STREAMING:
+        return {}
+    sinks = [vertex for vertex in graph.vertices if isinstance(vertex, Sink)]
+    paths = [path for path in map(output_of, sinks) if path is not None]
+    return {_in_one_form(path): path for path in paths}
+
+
+def _in_one_form(path: str) -> str:
+    local = local_path(path)
+    return path.rstrip("/") if local is None else os.path.normpath(local)
 
 
 def encode_writer(job_id: JobId) -> bytes:

@@ -18,6 +18,7 @@ checkpoint, and otherwise by the query itself (`SinkIsAhead`).
 """
 
 import logging
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -154,6 +155,6 @@ def _cannot_continue(
             *reasons,
             f"{path} holds the output of job {manifest.job_id} ({manifest.job_name}), whose last "
             "checkpoint this is: write into another directory, or start from the checkpoint "
-            f"nevertheless with stoker run -s {location.url} FILE",
+            f"nevertheless with stoker run -s {shlex.quote(location.url)} FILE",
         ],
     )

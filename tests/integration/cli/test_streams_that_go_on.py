@@ -1,6 +1,8 @@
 """A stream that ends in one way or another goes on when it is started again, with no option set."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pyarrow.dataset
@@ -67,7 +69,9 @@ def test_a_job_that_finished_or_was_cancelled_goes_on(
     wait_until(lambda: numbers.is_caught_up, "all input is in the output", 120)
     cancelled = stoker("cancel", second)
     assert "Its last checkpoint is kept" in cancelled.stderr
-    (path,) = {word for word in cancelled.stderr.split() if word.endswith(f"checkpoint-{second}")}
+    kept = re.search(f"checkpoint is kept: (.*checkpoint-{second})", cancelled.stderr)
+    assert kept is not None, cancelled.stderr
+    path = kept[1]
     assert stoker("savepoint", "show", path, "--verify").returncode == 0
 
     numbers.write()
@@ -77,8 +81,8 @@ def test_a_job_that_finished_or_was_cancelled_goes_on(
     )
     assert numbers.is_caught_up
 
-    kept = json.loads(stoker("checkpoint", "list", "--json").stdout)
-    mine = [each["path"] for each in kept if each["job_name"] == numbers.name]
+    listed = json.loads(stoker("checkpoint", "list", "--json").stdout)
+    mine = [each["path"] for each in listed if each["job_name"] == numbers.name]
     assert len(mine) == 3
     assert path in mine
     assert path in stoker("checkpoint", "list").stdout
@@ -104,7 +108,7 @@ def test_a_job_that_may_not_continue_is_refused_with_the_way_on(
         for line in other.stderr.splitlines()
         if "nevertheless with" in line
     ]
-    words = command.split()
+    words = shlex.split(command)
     assert words[:3] == ["stoker", "run", "-s"]
     stoker("run", "-s", words[3], numbers.file)
     assert numbers.is_caught_up

@@ -5,10 +5,12 @@ import json
 import os
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from integration.engine.bench import LaunchedTask
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
+from stoker.engine.spark_page import without_token
 from stoker.osproc.process_tree import children_of
 
 PATIENCE = 120
@@ -38,16 +40,21 @@ def is_writing(ui: str) -> bool:
 
     `ui` is the URL of the Spark server's page.
     """
-    with urllib.request.urlopen(f"{ui}/api/v1/applications") as answer:
-        [application] = json.load(answer)
+    [application] = json.loads(read_page(f"{ui}/api/v1/applications"))
     root = f"{ui}/api/v1/applications/{application['id']}/executors"
-    with urllib.request.urlopen(root) as answer:
-        executors = [each["id"] for each in json.load(answer)]
-    for executor in executors:
-        with urllib.request.urlopen(f"{root}/{executor}/threads") as answer:
-            if b"NoopWriter" in answer.read():
-                return True
-    return False
+    return any(
+        b"NoopWriter" in read_page(f"{root}/{each['id']}/threads")
+        for each in json.loads(read_page(root))
+    )
+
+
+def read_page(url: str) -> bytes:
+    """A page of Spark; the URL holds the token for it, as that of a server does."""
+    request = urllib.request.Request(without_token(url))
+    request.add_header("Authorization", f"Bearer {urlsplit(url).password}")
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        content: bytes = answer.read()
+    return content
 
 
 async def cancel_within_ten_seconds(launched: LaunchedTask) -> None:

@@ -141,4 +141,4 @@ def any_tasks_of(engine: ConnectEngine, launched: LaunchedTask) -> bool:
     owners = {launched.running.session_id}
     if launched.has_progressed and launched.last_progress.run_id is not None:
         owners.add(launched.last_progress.run_id)
-    return has_active_tasks(engine.description["web-ui"], owners)
+    return has_active_tasks(launched.running.server.ui, owners)

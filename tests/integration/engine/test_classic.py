@@ -31,6 +31,7 @@ from stoker.core.graph import (
 from stoker.core.ids import AttemptId, Ids, JobId
 from stoker.core.options import ByteSize
 from stoker.core.regions import regions_of
+from stoker.core.spark_paths import describe_directory
 from stoker.core.states import ExecutionState
 from stoker.engine.classic.engine import ClassicEngine
 from stoker.engine.classic.options import ClassicOptions
@@ -184,6 +185,7 @@ async def test_an_unmodified_script_runs_as_under_spark_submit(launch: Any, tmp_
         arguments=("a", "b c"),
         environment={"DAY": "monday"},
         configuration={"spark.sql.shuffle.partitions": "3"},
+        caller=describe_directory(tmp_path),
     )
     outcome = await launched.running.outcome()
     assert launched.log("stdout").splitlines() == [

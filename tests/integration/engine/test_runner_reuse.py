@@ -5,7 +5,6 @@ import itertools
 import math
 import os
 import re
-import urllib.request
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +25,7 @@ from integration.engine.bench import (
     function,
     python_job,
 )
-from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, is_gone
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, is_gone, read_page
 from stoker.core.graph import (
     FormatRead,
     FormatWrite,
@@ -170,14 +169,14 @@ async def test_a_session_that_is_not_reused_is_closed_in_spark(tmp_path: Path) -
             assert (await launched.running.outcome()).state is ExecutionState.FINISHED
             assert is_gone(pid_of(launched))
             await wait_for_warm_spare(engine)
-            counted.append(sessions_at(engine))
+            counted.append(sessions_at(launched.running.server.ui))
         assert len(set(sessions_of(bench))) == 4
         assert counted[1:] == counted[:1] * 3
 
 
-def sessions_at(engine: ConnectEngine) -> int:
-    with urllib.request.urlopen(f"{engine.description['web-ui']}/connect/") as page:
-        found = re.search(r"(\d+)\s*session\(s\) are online", page.read().decode())
+def sessions_at(ui: str) -> int:
+    page = read_page(f"{ui}/connect/").decode()
+    found = re.search(r"(\d+)\s*session\(s\) are online", page)
     assert found is not None
     return int(found[1])
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from builders import virtual, wait_until_quiet
-from stoker.core.errors import DuplicateJob, IncompatibleSavepoint
+from stoker.core.errors import DuplicateJob, IncompatibleSavepoint, OutputInUse
 from stoker.core.graph import FormatRead, JobGraph, Restore, Source
 from stoker.core.ids import RegionId
 from stoker.savepoints.locations import locate
@@ -85,3 +85,19 @@ async def test_a_refused_continuation_leaves_no_job() -> None:
         with pytest.raises(IncompatibleSavepoint, match=f"stoker run -s {KEPT} FILE"):
             await dispatcher.submit_job(again(world, name="another"))
         assert master.jobs.started == []
+
+
+@virtual
+async def test_an_output_of_a_stream_that_has_not_ended_is_refused_to_another() -> None:
+    """Spark would drop the rows of one of them; a savepoint to start from changes nothing."""
+    async with new_world() as world:
+        master = world.master()
+        await wait_until_quiet()
+        dispatcher = await world.dispatcher()
+        first = again(world)
+        await dispatcher.submit_job(first)
+        for second in (again(world), again(world, restore=Restore(path=KEPT))):
+            with pytest.raises(OutputInUse, match=f"stoker stop {first.job_id[:12]}"):
+                await dispatcher.submit_job(second)
+        assert (await dispatcher.submit_job(first)).repeated
+        assert len(master.jobs.started) == 1

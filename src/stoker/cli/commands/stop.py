@@ -1,5 +1,7 @@
 """`stoker stop`: end a streaming job with a savepoint."""
 
+import shlex
+
 import click
 
 from stoker.cli.connection import connect
@@ -69,5 +71,8 @@ def stop(
         echo_json({"job_id": job_id, "status": status, "savepoint": path})
     else:
         click.echo(path)
-        say(f"Job {job_id} is {status.value}. Continue from there with: stoker run -s {path} FILE")
+        say(
+            f"Job {job_id} is {status.value}. Continue from there with: "
+            f"stoker run -s {shlex.quote(path)} FILE"
+        )
     return OK

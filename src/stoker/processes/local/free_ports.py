@@ -29,8 +29,8 @@ def check_rest_ports(options: RestOptions, masters: int) -> None:
     what = f"port {ports[0]} is in use" if len(ports) == 1 else f"{free} of these ports are free"
     needs = "a master needs one" if masters == 1 else f"{masters} masters need one each"
     raise StartupFailed(
-        f"--rest-port (rest.bind-port) {options.bind_port}: {what} at {options.bind_address}, and {needs}; name "
-        "others, or 0 for any free one"
+        f"--rest-port (rest.bind-port) {options.bind_port}: {what} at {options.bind_address}, and "
+        f"{needs}; name others, or 0 for any free one"
     )
 
 
