@@ -34,7 +34,7 @@ def left_state_text(details: JobDetails) -> str | None:
     if details.status not in (JobStatus.CANCELED, JobStatus.FAILED):
         return None
     retained = details.checkpoints.retained
-    if retained is None:
+    if retained is None or retained.path is None:
         return (
             "No checkpoint of it is kept: another run begins from the start. "
             "stoker stop ends a job with a savepoint, from which another run continues."

@@ -46,7 +46,7 @@ def token() -> None:
     type=click.Choice([role.value for role in Role]),
     default=Role.OPERATE.value,
     show_default=True,
-    help="read: no changes; submit: submit jobs and read a job by its id; operate: everything.",
+    help="read: no changes; submit: submit jobs, see and end one's own; operate: everything.",
 )
 @click.option(
     "--expires", metavar="DURATION", help="How long the token is valid, such as 90d or 12h."
