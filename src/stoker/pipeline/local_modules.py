@@ -17,6 +17,8 @@ _PARSER_LOCK = threading.Lock()
 
 _INSTALLED_PARTS = frozenset({"site-packages", "dist-packages"})
 _SITE, _DIST = (f"{os.sep}{part}{os.sep}" for part in ("site-packages", "dist-packages"))
+JOB_MODULE = "stoker_job_"
+"""Begins the name under which the file of a job is loaded."""
 _NEVER_LOCAL = frozenset({"stoker", "pyspark"})
 
 
@@ -38,6 +40,9 @@ def _standard_library() -> Path:
 def root_of(module: ModuleType) -> Path | None:
     """The directory from which the module was imported; None for an installed one."""
     file = file_of(module)
+    if file is not None and module.__name__.startswith(JOB_MODULE):
+        # Nobody can import the file of a job by this name, even if it lies among installed ones.
+        return file.parent
     if file is None or is_installed(file) or module.__name__.split(".")[0] in _NEVER_LOCAL:
         return None
     depth = module.__name__.count(".") + (file.name == "__init__.py")

@@ -16,6 +16,7 @@ from stoker.core.extras import remedy_for
 from stoker.core.faults import Fault, did_you_mean
 from stoker.pipeline.drafts import UserFunction
 from stoker.pipeline.local_modules import (
+    JOB_MODULE,
     imported_modules,
     is_installed,
     local_modules,
@@ -88,7 +89,7 @@ def script_surroundings(file: Path, arguments: Sequence[str]) -> Iterator[None]:
 
 def run_file(file: Path, tree: ast.Module) -> ModuleType:
     """Runs the file as a module. Raises InvalidInput with the user's part of the traceback."""
-    module = ModuleType(f"stoker_job_{file.stem}")
+    module = ModuleType(f"{JOB_MODULE}{file.stem}")
     module.__file__ = str(file.absolute())
     sys.modules[module.__name__] = module
     try:
