@@ -160,7 +160,7 @@ class RealCluster:
         self._local.wait_until_ready(seconds=START_SECONDS)
 
     def files_of_jobs(self) -> set[str]:
-        """All files in the storage except results and the coordinator's own files."""
+        """All files in the storage except what outlives jobs, and the coordinator's own files."""
         storage = self.directory / "storage"
         # Folders vanish meanwhile, which os.walk ignores.
         files = {
@@ -168,7 +168,7 @@ class RealCluster:
             for folder, _, names in os.walk(storage)
             for name in names
         }
-        others = ("results", "coordinator")
+        others = ("results", "retained", "coordinator")
         return {str(each) for each in files if len(each.parts) > 1 and each.parts[0] not in others}
 
 
