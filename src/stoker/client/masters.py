@@ -73,7 +73,7 @@ class Masters:
         self._urls = urls
         self._current = 0
         self.has_answered = False
-        """Whether one of them has ever answered a call of this client."""
+        """Whether any of the masters has ever answered a call of this client."""
 
     @property
     def urls(self) -> tuple[str, ...]:

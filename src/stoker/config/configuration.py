@@ -61,7 +61,7 @@ class Configuration:
         )
 
     def is_from_folder(self, key: str) -> bool:
-        """Whether the option was set by a file that was read only because it was there."""
+        """Whether the option comes from a stoker.yml that was found in the working directory."""
         return self.folder_file is not None and self.origins.get(key, "").startswith(
             f"{self.folder_file}:"
         )

@@ -113,6 +113,6 @@ class SavepointSummary(Value):
     size_bytes: int
     batches: dict[str, int] = {}
     expires: bool = False
-    """Whether the cluster removes it by itself some day."""
+    """Whether the cluster deletes the savepoint when newer ones replace it, or by its age."""
     damage: str | None = None
     """Why the savepoint cannot be used; None if its manifest can be read."""

@@ -189,7 +189,7 @@ class Restore(Value):
     allow_non_restored_state: bool = False
     """Whether saved state that no query of this job reads may be dropped; else it is an error."""
     by_cluster: bool = False
-    """Whether the cluster chose it, as the job continues an output; the user named none."""
+    """Whether the cluster chose the path, because the job continues an output."""
 
 
 class CallerDirectory(Value):

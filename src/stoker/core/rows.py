@@ -91,7 +91,7 @@ class Row(tuple[Any, ...]):
 
 
 def is_known_type(type_: SparkType) -> bool:
-    """Whether values of the type can be converted; others have to be made texts by Spark."""
+    """Whether values of the type can be converted. Spark has to cast all others to strings."""
     if isinstance(type_, str):
         return type_ in _PLAIN or _converters(type_) is not None
     match type_:

@@ -46,12 +46,12 @@ def local_path(path: str) -> Path | None:
 
 
 def is_relative(path: str) -> bool:
-    """Whether Spark would resolve the path against a working directory; it leaves URLs alone."""
+    """Whether Spark would resolve the path against a working directory. URLs stay as they are."""
     return bool(path) and not path.startswith("/") and _SCHEME.match(path) is None
 
 
 def is_of_files(format: str) -> bool:
-    """Whether the path of this format is one of files; empty is Spark's default format.
+    """Whether a path of this format names files. An empty format is Spark's default one.
 
     In a format that Stoker does not know, a path may mean anything.
     """

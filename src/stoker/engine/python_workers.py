@@ -150,7 +150,7 @@ class WorkerMemoryWatch:
 
 
 def fills_machine(used: int, machine: MachineMemory) -> bool:
-    """Whether the machine is nearly out of memory, and these processes have a large part of it."""
+    """Whether the machine is nearly out of memory and `used` bytes are a large part of it."""
     is_scarce = machine.available < machine.total * _LEAST_AVAILABLE
     return is_scarce and used > machine.total * _LARGE_PART
 

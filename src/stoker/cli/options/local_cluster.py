@@ -55,7 +55,7 @@ class StartOptions:
         return [word for pair in unlike for word in pair]
 
     def completed_from(self, state: ClusterState) -> "StartOptions":
-        """As many processes as there are, where the command line says nothing."""
+        """The same options; numbers of processes that they leave open are those of the cluster."""
         return replace(
             self,
             masters=self.masters or len(state.masters),

@@ -102,7 +102,7 @@ class ConnectTask:
         self._has_task = False
         """Whether the current runner has received the task, and with it the lease."""
         self._leaves_process_clean = False
-        """Whether the runner may take another task: said before any code of the job was loaded."""
+        """Whether the runner may take another task. It says so before it loads the job's code."""
         self._is_runner_returned = False
         """Whether the runner is back in the pool; it may have another task by now."""
         self.server = runner.server
