@@ -6,6 +6,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,22 @@ async def test_many_processes_may_open_the_coordinator_at_the_same_time(tmp_path
     assert len(await sessions[0].children("a")) == 8
     await asyncio.gather(*(session.close() for session in sessions))
     assert not any(thread.name.startswith("coordinator") for thread in threading.enumerate())
+
+
+def test_processes_that_create_the_file_at_the_same_moment_wait_for_each_other(tmp_path: Path):
+    """SQLite's own patience does not cover the switch of the journal's mode."""
+    openers = 6
+    together = threading.Barrier(openers)
+
+    def opens(path: Path) -> None:
+        together.wait()
+        Database(path).close()
+
+    with ThreadPoolExecutor(openers) as pool:
+        for number in range(20):
+            path = tmp_path / f"{number}.sqlite"
+            for opened in [pool.submit(opens, path) for _ in range(openers)]:
+                opened.result()
 
 
 async def test_waiting_transactions_share_one_write_and_succeed_or_fail_separately(

@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from stoker.ha.transaction import Plan, Record, plan
 
 _SCHEMA_VERSION = 1
 _BUSY_SECONDS = 5.0
+_BUSY_PAUSE = 0.01
 _PRIMARY_CODE = 0xFF
 """SQLite's extended result codes carry the primary one in their lowest byte."""
 
@@ -44,7 +46,7 @@ class Database:
 
     def _prepare(self) -> None:
         with self._translated("opened"):
-            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._write_ahead()
             self._connection.execute("PRAGMA synchronous=FULL")
         with self.exclusively(), self._translated("prepared"):
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
@@ -61,6 +63,20 @@ class Database:
                     f"{self._path} has records of version {version}, and this release knows "
                     f"version {_SCHEMA_VERSION}; use the release that wrote it"
                 )
+
+    def _write_ahead(self) -> None:
+        """Switch the journal's mode, which SQLite refuses at once while another process does it."""
+        started = time.monotonic()
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                is_busy = error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() - started > _BUSY_SECONDS:
+                    raise
+                time.sleep(_BUSY_PAUSE)
+            else:
+                return
 
     def get(self, key: str) -> Record | None:
         with self._translated("read"):
