@@ -145,7 +145,7 @@ async def test_jobs_in_quarantine_are_shown_retried_and_dropped(kind: str) -> No
     async with master.serving() as url, client(kind, url) as stoker:
         [shown] = await stoker.quarantined()
         assert (shown.job_id, shown.reason) == (BROKEN, "its graph cannot be understood")
-        with pytest.raises(Conflict, match="cannot be loaded: its graph"):
+        with pytest.raises(Conflict, match="does not run: its graph"):
             await stoker.retry_quarantined(BROKEN)
         with pytest.raises(Conflict, match="stoker quarantine retry"):
             await stoker.status(BROKEN)

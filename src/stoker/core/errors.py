@@ -152,8 +152,8 @@ class JobQuarantined(Conflict):
             else ""
         )
         super().__init__(
-            f"job {job_id} is in quarantine because it cannot be loaded: {reason}{cancel}; repair "
-            f"that and run: stoker quarantine retry {job_id}, or give the job up with: "
+            f"job {job_id} is in quarantine and does not run: {reason}{cancel}; repair that "
+            f"and run: stoker quarantine retry {job_id}, or give the job up with: "
             f"stoker quarantine drop {job_id}",
             job_id=job_id,
             reason=reason,

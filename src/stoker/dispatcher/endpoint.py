@@ -24,7 +24,6 @@ from stoker.core.errors import (
     JobNotFound,
     NoLeader,
     NotFound,
-    OutputInUse,
     StokerError,
 )
 from stoker.core.graph import JobGraph, JobType
@@ -60,7 +59,6 @@ from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutor
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, PutOutcome, Stored
 from stoker.rpc.service import Endpoint
 from stoker.savepoints.catalog import dispose, list_savepoints
-from stoker.savepoints.outputs import shared_output
 from stoker.savepoints.predecessors import continue_output
 from stoker.savepoints.restore import check_savepoint_of
 from stoker.savepoints.retained import list_retained
@@ -124,14 +122,15 @@ class Dispatcher(Endpoint):
 
     async def _accept(self, graph: JobGraph, owner: str) -> Submitted:
         now = self._services.wall_clock()
-        # The lock keeps the sweep from removing files of the job before its record exists.
-        async with self._stores.locks(graph.job_id):
+        async with AsyncExitStack() as stack:
+            # The lock keeps the sweep from removing files of the job before its record exists.
+            await stack.enter_async_context(self._stores.locks(graph.job_id))
             outcome: PutOutcome | None = await self._stores.graphs.known(graph, owner=owner)
             if outcome is None:
                 # All checks come before the record, so that a refused submission leaves no record.
                 self._shutdown.check()
                 self._jobs.queues.check(graph)
-                self._check_outputs(graph)
+                stack.enter_context(self._jobs.outputs.reserve(graph))
                 await self.check_artifacts(graph)
                 if graph.restore is not None:
                     await check_savepoint_of(graph, self._services.savepoints.open_storage)
@@ -139,6 +138,9 @@ class Dispatcher(Endpoint):
                     services = self._services
                     graph = await continue_output(graph, services.storage, services.savepoints)
                 outcome = await self._stores.graphs.add(graph, submitted_at=now, owner=owner)
+            if isinstance(outcome, Stored):
+                log.info("job %s (%s) accepted", graph.job_id, graph.name)
+                self._jobs.start(JobToRun(graph=graph, submitted_at=now, owner=owner))
         match outcome:
             case AlreadyAccepted(job_id=job_id):
                 if job_id != graph.job_id:
@@ -149,22 +151,9 @@ class Dispatcher(Endpoint):
                     job_id, globally_terminated=ended, detail="with another job graph"
                 )
             case Stored():
-                log.info("job %s (%s) accepted", graph.job_id, graph.name)
-                self._jobs.start(JobToRun(graph=graph, submitted_at=now, owner=owner))
                 return Submitted(job_id=graph.job_id, continues_from=_chosen_origin(graph))
             case _:
                 assert_never(outcome)
-
-    def _check_outputs(self, graph: JobGraph) -> None:
-        shared = shared_output(graph, self._jobs.unfinished_graphs())
-        if shared is not None:
-            other, path = shared
-            raise OutputInUse(
-                f"the job {other.name} ({other.job_id[:12]}) has not ended and writes into {path}; "
-                "of two streams with one output Spark would drop rows: end the other one first "
-                f"(stoker stop {other.job_id[:12]}), or write into another directory",
-                job_id=other.job_id,
-            )
 
     async def check_artifacts(self, graph: JobGraph) -> None:
         """Raise InvalidInput when a file that the graph names was not uploaded."""

@@ -41,6 +41,7 @@ from stoker.core.states import JobStatus
 from stoker.dispatcher.cleanup import clean_up, retries_of
 from stoker.dispatcher.job_index import EndedJobs, LiveJobIndex
 from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.output_reservations import OutputReservations
 from stoker.dispatcher.quarantine import Quarantine
 from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.recovery import Recovery
@@ -181,6 +182,7 @@ class LiveJobs:
         self.index = LiveJobIndex(self._summary)
         self.ended = EndedJobs(recovery.ended)
         self.queues = Queues(services.queues, services.wall_clock)
+        self.outputs = OutputReservations(self._unfinished_graphs)
         self.quarantine = Quarantine(
             recovery, stores=stores, host=self, wall_clock=services.wall_clock
         )
@@ -190,7 +192,7 @@ class LiveJobs:
     def get(self, job_id: JobId) -> LiveJob | None:
         return self._jobs.get(job_id)
 
-    def unfinished_graphs(self) -> Iterator[JobGraph]:
+    def _unfinished_graphs(self) -> Iterator[JobGraph]:
         """The graphs of the jobs whose end is not on record."""
         for job in self._jobs.values():
             if job.stage is not JobStage.ENDED:

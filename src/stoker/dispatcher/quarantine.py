@@ -1,10 +1,11 @@
-"""Quarantine: accepted jobs that cannot be loaded.
+"""Quarantine: accepted jobs that cannot be loaded, or must not run at the moment.
 
 A job was acknowledged, and now its record or its graph cannot be read. The dispatcher can neither
 run the job nor forget it, and one such job must not keep all others from being recovered. So the
 job is listed with the reason, all its bytes are kept, and loading is retried, since a storage may
-recover and a file may be restored. An operator can retry at once, cancel the job, or drop it,
-which records it as FAILED.
+recover and a file may be restored. A stream that has not begun while another one writes its output
+waits here too, until the other one has ended. An operator can retry at once, cancel the job, or
+drop it, which records it as FAILED.
 
 Invariant: a job is never both here and among the live jobs. Cancel, retry and drop hold the lock of
 the job; otherwise a retry could start a job that was just dropped, or start it without the
@@ -27,6 +28,7 @@ from stoker.core.errors import (
     JobNotFound,
     JobQuarantined,
     NotFound,
+    OutputInUse,
     StokerError,
     StorageUnavailable,
 )
@@ -40,6 +42,7 @@ from stoker.core.results import (
 )
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
+from stoker.dispatcher.output_reservations import OutputReservations
 from stoker.dispatcher.recovery import Recovery, decide_recovery
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.dispatcher import QuarantinedJob
@@ -55,6 +58,8 @@ RETRIES: Final = Backoff(initial=timedelta(seconds=1), maximum=timedelta(seconds
 
 class QuarantineHost(Protocol):
     """The live jobs, to which a job returns when it can be loaded."""
+
+    outputs: OutputReservations
 
     @property
     def scope(self) -> TaskScope: ...
@@ -150,6 +155,7 @@ class Quarantine:
                     cancelled = await self._stores.cancellations.all()
                     admitted = await self._stores.attempts.jobs()
                     [to_run] = decide_recovery([stored], [], cancelled, admitted).run
+                    self._check_outputs(job, to_run)
                     log.info("job %s leaves quarantine: it can be loaded again", job_id)
                     self._host.start(to_run)
                     del self._jobs[job_id]
@@ -160,6 +166,17 @@ class Quarantine:
                 case None:
                     del self._jobs[job_id]
                     raise JobNotFound(job_id)
+
+    def _check_outputs(self, job: QuarantinedJob, to_run: JobToRun) -> None:
+        """Keep the job here while another stream writes its output; a cancelled one only ends."""
+        if to_run.cancel_wanted:
+            return
+        try:
+            self._host.outputs.check(to_run.graph)
+        except OutputInUse as error:
+            changed = msgspec.structs.replace(job, reason=str(error))
+            self._jobs[job.job_id] = changed
+            raise _refusal(changed) from error
 
     async def drop(self, job_id: JobId) -> None:
         """Record the job as failed, so that its id never runs again; then remove its bytes."""

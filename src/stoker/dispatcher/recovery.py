@@ -4,6 +4,10 @@ The previous leader may have died between any two writes, so each job is in one 
 accepted and not ended (run it), ended with its clean-up unfinished (a dirty result: clean up),
 ended for good (only listed), or unreadable (quarantine).
 
+Two streams with one output are never accepted, unless an earlier leader did not learn that its
+write of a record had succeeded, or was of a release that did not check. Of two such streams the
+one that has not begun goes to quarantine, and waits there until the other one has ended.
+
 Invariant: a job with a result never runs again, even when the result itself cannot be read. And a
 store that cannot be read is never taken for an empty one: the leader reads again until it succeeds.
 """
@@ -17,12 +21,15 @@ from datetime import timedelta
 
 from stoker.aio.retry import Backoff, retry
 from stoker.core.errors import StorageUnavailable
+from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
+from stoker.dispatcher.output_reservations import output_in_use
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.job import JobToRun
 from stoker.ha.stores.job_graphs import StoredJob
 from stoker.ha.stores.job_results import ResultRecord, UnreadableJob
+from stoker.savepoints.outputs import outputs_of
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +46,8 @@ class Recovery:
     """Jobs that ended before their clean-up was finished; they never run again."""
     ended: tuple[JobResult, ...] = ()
     broken: tuple[UnreadableJob, ...] = ()
-    """Jobs that cannot be loaded. They go to quarantine and harm no other job."""
+    """Jobs that cannot be loaded or must not run beside another one. They go to quarantine and harm
+    no other job."""
     broken_and_cancelled: frozenset[JobId] = frozenset()
     """Broken jobs whose cancellation was acknowledged."""
 
@@ -65,7 +73,7 @@ async def recover(stores: Stores, *, within: timedelta | None) -> Recovery | Non
             raise
         return None
     log.info(
-        "recovered %d jobs to run, %d to clean up, %d ended, %d that cannot be loaded",
+        "recovered %d jobs to run, %d to clean up, %d ended, %d for quarantine",
         len(recovery.run),
         len(recovery.clean_up),
         len(recovery.ended),
@@ -109,10 +117,29 @@ def decide_recovery(
                 broken.append(job)
             case _:
                 pass
+    run.sort(key=lambda job: (job.submitted_at, job.graph.job_id))
+    conflicts = _output_conflicts(run)
+    broken += conflicts
+    held_back = {conflict.job_id for conflict in conflicts}
     return Recovery(
-        run=tuple(sorted(run, key=lambda job: (job.submitted_at, job.graph.job_id))),
+        run=tuple(job for job in run if job.graph.job_id not in held_back),
         clean_up=tuple(record.result.job_id for record in records if record.dirty),
         ended=tuple(record.result for record in records),
         broken=tuple(broken),
         broken_and_cancelled=frozenset(job.job_id for job in broken if job.job_id in cancel_wanted),
     )
+
+
+def _output_conflicts(jobs: Iterable[JobToRun]) -> list[UnreadableJob]:
+    """The streams that have not begun and whose output an earlier one writes."""
+    writers: dict[str, JobGraph] = {}
+    conflicts: list[UnreadableJob] = []
+    for job in sorted(jobs, key=lambda job: not (job.was_admitted or job.cancel_wanted)):
+        outputs = outputs_of(job.graph)
+        shared = next((output for output in outputs if output in writers), None)
+        if shared is None or job.was_admitted or job.cancel_wanted:
+            writers |= {output: job.graph for output in outputs if output not in writers}
+        else:
+            reason = str(output_in_use(writers[shared], outputs[shared]))
+            conflicts.append(UnreadableJob(job_id=job.graph.job_id, reason=reason, owner=job.owner))
+    return conflicts

@@ -62,15 +62,15 @@ def shared_output(graph: JobGraph, others: Iterable[JobGraph]) -> tuple[JobGraph
     Two queries must not write one log: Spark takes the batches of the second for those that the
     first has written already, and drops their rows without a word.
     """
-    outputs = _outputs_of(graph)
+    outputs = outputs_of(graph)
     for other in others:
-        for output, path in _outputs_of(other).items():
+        for output, path in outputs_of(other).items():
             if output in outputs:
                 return other, path
     return None
 
 
-def _outputs_of(graph: JobGraph) -> dict[str, str]:
+def outputs_of(graph: JobGraph) -> dict[str, str]:
     """The outputs of a stream with such a log, by their names in one form."""
     if graph.job_type is not JobType.STREAMING:
         return {}

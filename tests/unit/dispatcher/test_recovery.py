@@ -1,10 +1,12 @@
 """What a new leader does with the records that it finds."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import build_graph
-from stoker.core.graph import JobType
+from stoker.core.graph import FormatRead, FormatWrite, JobType, Sink, Source
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
 from stoker.core.states import JobStatus
@@ -28,6 +30,17 @@ def stored(number: int, submitted_at: int = 0) -> StoredJob:
         submitted_at=submitted_at,
     )
     return StoredJob(record=record, graph=graph)
+
+
+def stored_stream(number: int, submitted_at: int = 0, output: str = "/out") -> StoredJob:
+    job = stored(number, submitted_at)
+    graph = build_graph(
+        Source(name="in", read=FormatRead(format="rate"), streaming=True),
+        Sink(name="out", input="in", write=FormatWrite(format="parquet", path=output)),
+        job_type=JobType.STREAMING,
+        job_id=job.graph.job_id,
+    )
+    return replace(job, graph=graph)
 
 
 def result(number: int, *, dirty: bool) -> ResultRecord:
@@ -87,6 +100,26 @@ def test_a_cancelled_job_that_cannot_be_loaded_keeps_its_cancellation() -> None:
 def test_a_job_that_has_started_attempts_does_not_queue_again() -> None:
     recovery = decide_recovery([stored(1), stored(2)], [], set(), admitted={job_id(2)})
     assert [job.was_admitted for job in recovery.run] == [False, True]
+
+
+def test_of_two_streams_with_one_output_the_one_that_has_not_begun_waits_in_quarantine() -> None:
+    """It may be the older one: what counts is which of them has written."""
+    jobs = [stored_stream(1, 5), stored_stream(2, 9), stored_stream(3, 7, output="/other")]
+    by_age = decide_recovery(jobs, [], set())
+    assert [job.graph.job_id for job in by_age.run] == [job_id(1), job_id(3)]
+    [held_back] = by_age.broken
+    assert held_back.job_id == job_id(2)
+    assert f"({job_id(1)[:12]}) has not ended and writes into /out" in held_back.reason
+    by_admission = decide_recovery(jobs, [], set(), admitted={job_id(2)})
+    assert [job.graph.job_id for job in by_admission.run] == [job_id(3), job_id(2)]
+
+
+def test_streams_with_one_output_that_have_begun_or_are_cancelled_are_left_to_their_masters() -> (
+    None
+):
+    jobs = [stored_stream(1), stored_stream(2), stored_stream(3)]
+    recovery = decide_recovery(jobs, [], {job_id(3)}, admitted={job_id(1), job_id(2)})
+    assert len(recovery.run) == 3
 
 
 @given(
