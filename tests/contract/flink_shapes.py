@@ -190,6 +190,7 @@ OVERVIEW = {
     "flink-version": str,
     "flink-commit": str,
     "leader": Maybe(str),
+    "leader-epoch": Maybe(int),
 }
 
 CONFIG = {

@@ -25,6 +25,8 @@ class ClusterOverviewAnswer(Dashed, frozen=True, kw_only=True):
     """Stoker's own version."""
     leader: str | msgspec.UnsetType = msgspec.UNSET
     """URL of the leading master, if the request asks for it."""
+    leader_epoch: int | msgspec.UnsetType = msgspec.UNSET
+    """Epoch of its leadership, which grows with each change of leader; with `leader`."""
 
 
 class DashboardFeatures(Dashed, frozen=True, kw_only=True):

@@ -234,6 +234,10 @@ async def _rest(
         leader = rest_leader.leader
         return leader.address if leader and may_forward(leader.address) else None
 
+    def epoch() -> int | None:
+        leader = rest_leader.leader
+        return leader.token.epoch if leader else None
+
     # The call limit must be longer than that of a long poll, which ends at its own limit.
     patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
     programs = ProgramStore(services.storage, services.ids)
@@ -246,6 +250,7 @@ async def _rest(
             blobs=services.blobs,
             leads=leads,
             leader_url=leader_url,
+            epoch=epoch,
             forwarding_proof=forwarding_proof,
             options=options,
             version=__version__,

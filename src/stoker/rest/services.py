@@ -37,6 +37,8 @@ class RestServices:
     """Whether this master leads and so answers requests itself."""
     leader_url: Callable[[], str | None]
     """Base URL of the leader's REST server, to which a standby forwards requests."""
+    epoch: Callable[[], int | None] = lambda: None
+    """Epoch of the leader; None while nobody leads."""
     forwarding_proof: Callable[[], str | None] = lambda: None
     """What a standby sends to show the leader that it is a master; None while nobody leads."""
     options: RestOptions

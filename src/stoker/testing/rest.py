@@ -370,6 +370,7 @@ class Master:
     storage: MemoryStorage = field(default_factory=lambda: MemoryStorage(lambda: NOW))
     leading: bool = True
     leader: str | None = None
+    epoch: int = 7
     proof: str | None = None
     """What the masters of a test know to prove that they forward requests."""
     places: Places = field(default_factory=Places)
@@ -392,6 +393,7 @@ class Master:
             blobs=self.blobs,
             leads=lambda: self.leading,
             leader_url=lambda: self.leader,
+            epoch=lambda: self.epoch,
             forwarding_proof=lambda: self.proof,
             places=self.places,
             options=self.options,

@@ -144,7 +144,7 @@ def running_cluster(home: Path, *more: str) -> Iterator[CommandLine]:
     command_line = CommandLine(home)
     command_line("cluster", "up", "--rest-port", "0", "--slots", "2", *more)
     yield command_line
-    command_line("cluster", "down", "--purge", "--with-savepoints")
+    command_line("cluster", "down", "--purge", "--with-savepoints", "--yes")
     assert command_line.processes() == []
     assert not command_line.directory.exists()
 

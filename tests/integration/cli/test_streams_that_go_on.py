@@ -156,7 +156,7 @@ def test_a_job_without_a_standing_cluster_goes_on_as_well(
     try:
         again = stoker("run", numbers.file)
     finally:
-        stoker("cluster", "down", "--purge")
+        stoker("cluster", "down", "--purge", "--yes")
     assert "continues the output of an earlier run" in again.stderr
     assert str(stoker.home / "checkpoints") in again.stderr
     assert numbers.is_caught_up

@@ -136,6 +136,6 @@ spark.range(3).write.saveAsTable("shop.made_by_a_program")
             stoker(*up)
             stoker("run", home / "read.sql")
         finally:
-            stoker("cluster", "down", "--purge")
+            stoker("cluster", "down", "--purge", "--yes")
     (part,) = (home / "out").glob("part-*")
     assert json.loads(part.read_text()) == {"total": 15, "made": 3}

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.core.errors import StartupFailed
+from stoker.api.cluster import ClusterOverviewAnswer
+from stoker.core.errors import InvalidOption, StartupFailed, Unavailable
 from stoker.osproc.process_tree import start_time
-from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster import LocalCluster, stage_text
 from stoker.processes.local.cluster_state import (
     MARK,
     ClusterState,
@@ -140,3 +141,41 @@ def test_a_configuration_with_secrets_is_readable_by_its_owner_only(tmp_path: Pa
     with LocalCluster(tmp_path, tied=True) as cluster:
         cluster.start(masters=0, task_executors=0, configuration='{"a": "secret"}')
         assert (tmp_path / "stoker.yml").stat().st_mode & 0o077 == 0
+
+
+def started(masters: int, executors: int) -> ClusterState:
+    return ClusterState(
+        masters=tuple(record(1, name=f"master-{n}") for n in range(masters)),
+        task_executors=tuple(record(1, name=f"task-executor-{n}") for n in range(executors)),
+    )
+
+
+def overview(task_executors: int) -> ClusterOverviewAnswer:
+    return ClusterOverviewAnswer(
+        taskmanagers=task_executors,
+        slots_total=0,
+        slots_available=0,
+        jobs_running=0,
+        jobs_finished=0,
+        jobs_cancelled=0,
+        jobs_failed=0,
+        flink_commit="",
+    )
+
+
+def test_the_progress_of_a_start_reads_like_progress() -> None:
+    one, two, url = started(1, 1), started(2, 2), "http://127.0.0.1:1"
+    assert stage_text(one, [], None) == "starting the master"
+    assert stage_text(two, [url], None) == "starting the masters: 1 of 2 answer"
+    electing = Unavailable("no master leads at the moment; try again")
+    assert stage_text(one, [url], electing) == f"the leading master at {url} is getting ready"
+    assert stage_text(one, [url], overview(0)) == "starting the task executor and its Spark"
+    assert stage_text(two, [url, url], overview(1)) == (
+        "starting the task executors and their Sparks: 1 of 2 are ready"
+    )
+    assert stage_text(two, [url, url], overview(2)) is None
+
+
+def test_a_fault_during_the_start_is_told() -> None:
+    wrong = InvalidOption("the master uses TLS")
+    assert "uses TLS" in (stage_text(started(1, 1), ["http://a:1"], wrong) or "")

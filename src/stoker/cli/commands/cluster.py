@@ -1,15 +1,22 @@
 """`stoker cluster`: a local cluster that keeps running."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.cli.click_groups import SuggestingGroup
 from stoker.cli.cluster_logs import logs
+from stoker.cli.cluster_purge import ask_before_purge, kept_text
+from stoker.cli.cluster_status import (
+    Report,
+    ask_for_report,
+    echo_status,
+    status_text,
+    urls_of_running,
+)
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.options.local_cluster import (
@@ -19,8 +26,7 @@ from stoker.cli.options.local_cluster import (
     flag_of,
     start_options,
 )
-from stoker.cli.output import echo_json, say, show_steps, stdout_table
-from stoker.client.blocking import BlockingClient
+from stoker.cli.output import say, show_steps
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import Conflict, InvalidInput, StokerError
@@ -29,13 +35,13 @@ from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.processes.local.cluster import SAVEPOINTS, LocalCluster
 from stoker.processes.local.cluster_state import (
     ClusterState,
-    ProcessRecord,
+    LastStart,
     default_directory,
     kept_checkpoints,
     read_state,
-    url_of,
 )
 from stoker.processes.local.free_ports import check_rest_ports
+from stoker.processes.local.losses import find_losses
 from stoker.processes.local.token import TOKEN_FILE
 from stoker.rest.options import RestOptions
 from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
@@ -72,7 +78,8 @@ def up(invocation: Invocation, wanted: StartOptions, directory: Path) -> int:
     """Start a local cluster and return when it is ready.
 
     If it runs already, only those of its processes that died are started again; to change its
-    options, use: stoker cluster restart
+    options, use: stoker cluster restart. One that was stopped starts with the options of its last
+    start, except for those that are given here or that the configuration sets by now.
 
     Only commands and programs of this user can use it: they find its token in its directory.
 
@@ -80,15 +87,40 @@ def up(invocation: Invocation, wanted: StartOptions, directory: Path) -> int:
     """
     configuration = _configuration(invocation, directory, wanted.definitions)
     local = LocalCluster(directory, client=configuration.of(ClientOptions))
-    state = local.state
+    state, before = local.state, local.last_start
     if state is not None and state.alive:
         _refuse_changes(local, state, wanted, configuration, invocation.definitions)
         return _start_missing(local, state, invocation)
     if state is not None:
         say("The last local cluster ended without being stopped; starting it again.")
+    if before is not None:
+        configuration, wanted = _as_before(invocation, local, wanted, before)
+        _say_what_is_kept(configuration, wanted, before)
     check_rest_ports(configuration.of(RestOptions), wanted.masters or 1)
     _start(local, wanted, configuration, with_token=_has_own_token(wanted, configuration))
     return _report_running(local, invocation)
+
+
+def _as_before(
+    invocation: Invocation, local: LocalCluster, wanted: StartOptions, before: LastStart
+) -> tuple["Configuration", StartOptions]:
+    """The settings and numbers of the last start, but for those that are given or set by now."""
+    given = invocation.configuration(*wanted.definitions)
+    kept = (f"{key}={text}" for key, text in before.settings.items() if key not in given.origins)
+    configuration = _configuration(invocation, local.directory, (*kept, *wanted.definitions))
+    return configuration, wanted.completed_from(before)
+
+
+def _say_what_is_kept(
+    configuration: "Configuration", wanted: StartOptions, before: LastStart
+) -> None:
+    """Options that nobody has typed this time should surprise nobody."""
+    shown = configuration.redacted()
+    defaults = (SAVEPOINT_DIRECTORY, RETAINED_DIRECTORY)
+    kept = [key for key in before.settings if key in shown and key not in defaults]
+    words = [*wanted.count_words(), *(word for key in kept for word in flag_of(key, shown[key]))]
+    if words:
+        say(f"It starts as it was last started: {shlex.join(words)}")
 
 
 def _has_own_token(wanted: StartOptions, configuration: "Configuration") -> bool:
@@ -163,20 +195,19 @@ def restart(invocation: Invocation, wanted: StartOptions, directory: Path) -> in
     """Stop the local cluster and start it again; its jobs continue.
 
     It keeps its processes, ports and settings, except for those that are given here or that the
-    configuration sets by now.
+    configuration sets by now. One that was stopped before starts as it was last started.
 
     Example: stoker cluster restart --slots 4
     """
-    given = invocation.configuration(*wanted.definitions)
-    local = LocalCluster(directory, client=given.of(ClientOptions))
-    before = local.state
-    kept = (f"{key}={text}" for key, text in local.settings.items() if key not in given.origins)
-    configuration = _configuration(invocation, directory, (*kept, *wanted.definitions))
-    ports = {} if wanted.rest_port else _preferred_ports(local, configuration)
-    is_open = before is not None and local.token is None
-    with_token = _has_own_token(wanted, configuration) and not is_open
+    configuration = _configuration(invocation, directory, wanted.definitions)
+    local = LocalCluster(directory, client=configuration.of(ClientOptions))
+    state, before = local.state, local.last_start
     if before is not None:
-        wanted = wanted.completed_from(before)
+        configuration, wanted = _as_before(invocation, local, wanted, before)
+    ports = {} if wanted.rest_port else _preferred_ports(local, configuration)
+    is_open = before is not None and not before.has_token
+    with_token = _has_own_token(wanted, configuration) and not is_open
+    if state is not None:
         with show_steps("Stopping the local cluster") as tell:
             local.stop(tell)
     _start(local, wanted, configuration, ports, with_token=with_token)
@@ -211,8 +242,11 @@ def _start_missing(local: LocalCluster, state: ClusterState, invocation: Invocat
 
 
 def _report_running(local: LocalCluster, invocation: Invocation) -> int:
+    local.remember_start(_defaults_in(local.directory))
     if invocation.json:
-        _echo_status(local.directory, local.state or ClusterState())
+        state = local.state or ClusterState()
+        urls = urls_of_running(local.directory, state)
+        echo_status(local.directory, state, ask_for_report(urls, local.client_options))
     else:
         click.echo(f"The local cluster is ready at {local.masters}")
         say(f"Its files and logs are in {local.directory}. Stop it with: stoker cluster down")
@@ -232,95 +266,43 @@ def status(invocation: Invocation, directory: Path) -> int:
     Example: stoker cluster status --json
     """
     state = read_state(directory)
-    if invocation.json:
-        _echo_status(directory, state or ClusterState())
-    elif state is None:
+    if state is None and not invocation.json:
         click.echo(f"No local cluster runs in {directory}.")
+        return FAILED
+    local = LocalCluster(directory, client=invocation.configuration().of(ClientOptions))
+    known = state or ClusterState()
+    report = ask_for_report(urls_of_running(directory, known), local.client_options)
+    if invocation.json:
+        echo_status(directory, known, report)
     else:
-        client = LocalCluster(
-            directory, client=invocation.configuration().of(ClientOptions)
-        ).client_options
-        click.echo(_status_text(directory, state, client))
+        click.echo(status_text(directory, known, report))
     return OK if state is not None and not state.dead else FAILED
-
-
-def _status_text(directory: Path, state: ClusterState, client: ClientOptions) -> str:
-    urls = {record.name: url_of(directory, record) for record in state.masters if record.alive}
-    known = [url for url in urls.values() if url]
-    overview = _ask_overview(",".join(known), client) if known else None
-    leader = overview.leader if isinstance(overview, ClusterOverviewAnswer) else msgspec.UNSET
-    rows = [
-        (
-            record.name,
-            str(record.pid),
-            _state_text(record, leads=urls.get(record.name) == leader),
-            urls.get(record.name) or "-",
-            Path(record.log).name,
-        )
-        for record in state.processes
-    ]
-    table = stdout_table(("PROCESS", "PID", "STATE", "REST", "LOG"), rows, shorten=(0, 4))
-    parts = [f"{table}\n\nLogs are in {directory / 'log'}"]
-    if overview is not None:
-        parts.append(_overview_text(overview))
-    if state.dead:
-        parts.append("Start what died again with: stoker cluster up")
-    return "\n\n".join(parts)
-
-
-def _state_text(record: ProcessRecord, *, leads: bool) -> str:
-    if not record.alive:
-        return "died"
-    return "running, leads" if leads else "running"
-
-
-def _ask_overview(masters: str, client: ClientOptions) -> ClusterOverviewAnswer | StokerError:
-    try:
-        return BlockingClient(masters, client).overview()
-    except StokerError as error:
-        return error
-
-
-def _overview_text(overview: ClusterOverviewAnswer | StokerError) -> str:
-    if isinstance(overview, StokerError):
-        return f"No master is leading: {overview.message}"
-    return (
-        f"Task executors: {overview.taskmanagers}, slots: {overview.slots_total} "
-        f"({overview.slots_available} free), jobs running: {overview.jobs_running}"
-    )
-
-
-def _echo_status(directory: Path, state: ClusterState) -> None:
-    echo_json(
-        {
-            "directory": str(directory),
-            "processes": [
-                {
-                    "name": record.name,
-                    "pid": record.pid,
-                    "alive": record.alive,
-                    "url": url_of(directory, record) if record.alive else None,
-                    "log": record.log,
-                }
-                for record in state.processes
-            ],
-        }
-    )
 
 
 @cluster.command()
 @click.option(
     "--purge",
     is_flag=True,
-    help="Remove its files as well: jobs, results, logs; not its savepoints.",
+    help="Remove its files as well: jobs, checkpoints, results, logs; not its savepoints.",
 )
 @click.option(
     "--with-savepoints", is_flag=True, help="With --purge: remove the savepoints in it, too."
 )
+@click.option(
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="With --purge: do not ask, even if jobs or checkpoints are lost.",
+)
 @directory_option
 @shared_options
-def down(invocation: Invocation, directory: Path, purge: bool, with_savepoints: bool) -> int:
+def down(
+    invocation: Invocation, directory: Path, purge: bool, with_savepoints: bool, yes: bool
+) -> int:
     """Stop the local cluster; its jobs are kept and continue at the next start.
+
+    With --purge, jobs that have not ended are lost, and so are checkpoints that are kept in the
+    directory of the cluster; the command lists them and asks first.
 
     To cancel the jobs and end the cluster for good, use: stoker shutdown
 
@@ -328,23 +310,19 @@ def down(invocation: Invocation, directory: Path, purge: bool, with_savepoints: 
     """
     if with_savepoints and not purge:
         raise InvalidInput("--with-savepoints removes files, so it needs --purge; give both")
+    if purge and not yes:
+        ask_before_purge(directory, find_losses(directory))
     local = LocalCluster(directory)
     if local.state is None:
         say(f"No local cluster runs in {directory}.")
     else:
         with show_steps("Stopping the local cluster") as tell:
             local.stop(tell)
-        say("The local cluster has stopped.")
+        how = "" if purge else " Start it again as it was with: stoker cluster up"
+        say(f"The local cluster has stopped.{how}")
     if purge:
         kept = local.purge(savepoints=with_savepoints)
-        say(f"Removed {directory}." if kept is None else _kept_text(directory, kept))
+        say(f"Removed {directory}." if kept is None else kept_text(directory, kept))
     if invocation.json:
-        _echo_status(directory, ClusterState())
+        echo_status(directory, ClusterState(), Report())
     return OK
-
-
-def _kept_text(directory: Path, kept: Path) -> str:
-    return (
-        f"Removed the files in {directory}, but not the savepoints in {kept}. "
-        "To remove them, too: stoker cluster down --purge --with-savepoints"
-    )

@@ -9,7 +9,11 @@ from typing import Any
 
 import click
 
-from stoker.processes.local.cluster_state import ClusterState, default_directory
+from stoker.processes.local.cluster_state import (
+    ClusterState,
+    LastStart,
+    default_directory,
+)
 
 _SLOTS = "taskmanager.numberOfTaskSlots"
 _REST_PORT = "rest.bind-port"
@@ -54,16 +58,29 @@ class StartOptions:
         unlike = [(flag, str(n)) for flag, n, found in pairs if n is not None and n != len(found)]
         return [word for pair in unlike for word in pair]
 
-    def completed_from(self, state: ClusterState) -> "StartOptions":
-        """The same options; numbers of processes that they leave open are those of the cluster."""
+    def completed_from(self, before: LastStart) -> "StartOptions":
+        """The same, with the numbers of processes of the last start where none are given."""
+        executors, zookeeper = self.task_executors, self.zookeeper
         return replace(
             self,
-            masters=self.masters or len(state.masters),
-            task_executors=(
-                len(state.task_executors) if self.task_executors is None else self.task_executors
-            ),
-            zookeeper=len(state.zookeeper) if self.zookeeper is None else self.zookeeper,
+            masters=self.masters or before.masters,
+            task_executors=before.task_executors if executors is None else executors,
+            zookeeper=before.zookeeper if zookeeper is None else zookeeper,
         )
+
+    def count_words(self) -> list[str]:
+        """The words of the flags for numbers of processes that are not the usual ones."""
+        usual = (
+            ("--masters", self.masters, 1),
+            ("--task-executors", self.task_executors, 1),
+            ("--zookeeper", self.zookeeper, 0),
+        )
+        return [
+            word
+            for flag, n, usually in usual
+            if n not in (None, usually)
+            for word in (flag, str(n))
+        ]
 
 
 def command_for(words: list[str], directory: Path) -> str:
@@ -84,19 +101,19 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--masters",
         type=click.IntRange(1, 9),
-        show_default="1",
+        show_default="1, or as at the last start",
         help="Number of masters; one leads, the others are standbys.",
     )
     @click.option(
         "--task-executors",
         type=click.IntRange(0, 32),
-        show_default="1",
+        show_default="1, or as at the last start",
         help="Number of task executors, each with a Spark of its own.",
     )
     @click.option(
         "--zookeeper",
         type=click.IntRange(0, 9),
-        show_default="0",
+        show_default="0, or as at the last start",
         help="Number of ZooKeeper servers to start and coordinate with; 3 survive the loss of one.",
     )
     @click.option(

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,9 +26,10 @@ from typing import Self
 
 import msgspec
 
+from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.core.errors import Conflict, InvalidInput, StartupFailed, StokerError
+from stoker.core.errors import Conflict, InvalidInput, StartupFailed, StokerError, Unavailable
 from stoker.core.extras import check_cluster_extra
 from stoker.core.values import decode_json
 from stoker.osproc.parent_death import die_with_parent_command
@@ -37,15 +38,18 @@ from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster_state import (
     MARK,
     ClusterState,
+    LastStart,
     ProcessRecord,
     previous_port_of,
     processes_of,
+    read_last_start,
     read_state,
     reason_in,
     remove_state,
     send,
     urls_of,
     wait_until_gone,
+    write_last_start,
     write_state,
 )
 from stoker.processes.local.token import hashes_of, make_token, remove_token, token_of
@@ -69,6 +73,32 @@ def probe_options(options: ClientOptions) -> ClientOptions:
     return replace(
         options, retries=0, timeout=timedelta(seconds=5), connect_timeout=timedelta(seconds=2)
     )
+
+
+def stage_text(
+    state: ClusterState,
+    urls: Sequence[str],
+    answer: ClusterOverviewAnswer | StokerError | None,
+) -> str | None:
+    """What a start still waits for; None when the cluster is ready.
+
+    `urls` are those of the masters that answer; `answer` is what they said, if all of them do.
+    """
+    masters, executors = len(state.masters), len(state.task_executors)
+    match answer:
+        case None:
+            answering = f": {len(urls)} of {masters} answer" if masters > 1 else ""
+            return f"starting the {'masters' if masters > 1 else 'master'}{answering}"
+        case Unavailable():
+            # A part of every start, and no fault: a new leader first reads the records.
+            return f"the leading master at {', '.join(urls)} is getting ready"
+        case StokerError():
+            return f"waiting for a leading master: {answer.message}"
+    if answer.taskmanagers < executors:
+        count = f": {answer.taskmanagers} of {executors} are ready" if executors > 1 else ""
+        noun = "task executors and their Sparks" if executors > 1 else "task executor and its Spark"
+        return f"starting the {noun}{count}"
+    return None
 
 
 def ignore_text(_text: str) -> None:
@@ -117,6 +147,31 @@ class LocalCluster:
                 f"the options of the local cluster cannot be read: {error}; remove "
                 f"{self.directory / CONFIGURATION_FILE}, and give them again"
             ) from error
+
+    @property
+    def last_start(self) -> LastStart | None:
+        """How the cluster runs, or ran when it was stopped; None if it was never ready."""
+        state = self.state
+        if state is None:
+            return read_last_start(self.directory)
+        return LastStart(
+            masters=len(state.masters),
+            task_executors=len(state.task_executors),
+            zookeeper=len(state.zookeeper),
+            has_token=self.token is not None,
+            settings=self.settings,
+        )
+
+    def remember_start(self, defaults: Mapping[str, str]) -> None:
+        """Record how the cluster runs, for a start after it was stopped.
+
+        Only for a cluster that is ready: options with which it cannot start must not come back.
+        Settings that are among `defaults` follow from the directory, which may be moved.
+        """
+        start = self.last_start
+        if start is not None:
+            settings = {k: text for k, text in start.settings.items() if defaults.get(k) != text}
+            write_last_start(self.directory, msgspec.structs.replace(start, settings=settings))
 
     @property
     def ports(self) -> dict[str, str]:
@@ -288,18 +343,15 @@ class LocalCluster:
         for record in state.dead:
             raise StartupFailed(f"{record.name} ended during its start: {reason_in(record)}")
         urls = urls_of(self.directory, state)
-        if len(urls) < len(state.masters):
-            if len(state.masters) == 1:
-                return "the master starts"
-            return f"{len(urls)} of {len(state.masters)} masters answer"
+        answer = self._ask_overview(urls) if len(urls) == len(state.masters) else None
+        return stage_text(state, urls, answer)
+
+    def _ask_overview(self, urls: Sequence[str]) -> ClusterOverviewAnswer | StokerError:
         try:
-            overview = BlockingClient(",".join(urls), self.client_options).overview()
+            with BlockingClient(",".join(urls), self.client_options) as client:
+                return client.overview()
         except StokerError as error:
-            return f"masters answer at {', '.join(urls)}, none leads yet ({error.message})"
-        if overview.taskmanagers < len(state.task_executors):
-            count = f"{overview.taskmanagers} of {len(state.task_executors)}"
-            return f"master answers at {', '.join(urls)}; {count} task executors are registered"
-        return None
+            return error
 
     def _spawn_all(
         self, kind: str, count: int, plan: ClusterState, ports: Mapping[str, str] = NO_PORTS

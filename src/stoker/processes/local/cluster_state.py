@@ -20,6 +20,7 @@ MARK = "STOKER_LOCAL_CLUSTER"
 """Environment variable that every process of a local cluster inherits: its directory."""
 
 STATE_FILE = "cluster.json"
+_LAST_START_FILE = "last-start.json"
 _ERROR_PREFIX = "Error: "
 """Prefix of the line in which a Stoker process says why it ends."""
 _TAIL_LINES = 15
@@ -117,6 +118,37 @@ def write_state(directory: Path, state: ClusterState) -> None:
 
 def remove_state(directory: Path) -> None:
     (directory / STATE_FILE).unlink(missing_ok=True)
+
+
+class LastStart(Value):
+    """How a local cluster was started last; the next start repeats it, unless told otherwise."""
+
+    masters: int
+    task_executors: int
+    zookeeper: int = 0
+    has_token: bool = True
+    settings: dict[str, str] = {}
+    """Options of the configuration as text, by key."""
+
+
+def read_last_start(directory: Path) -> LastStart | None:
+    """None if no cluster has become ready here, or its files were removed."""
+    path = directory / _LAST_START_FILE
+    try:
+        return decode_json(path.read_bytes(), LastStart)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise StartupFailed(
+            f"{path}, which says how the local cluster was started last, cannot be read: {error}; "
+            "remove the file, and give the options again"
+        ) from error
+
+
+def write_last_start(directory: Path, start: LastStart) -> None:
+    # The settings may hold secrets.
+    content = msgspec.json.format(msgspec.json.encode(start), indent=2)
+    write_atomically(directory / _LAST_START_FILE, content, mode=0o600)
 
 
 def url_of(directory: Path, master: ProcessRecord) -> str | None:

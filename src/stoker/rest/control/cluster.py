@@ -28,12 +28,14 @@ from stoker.rest.services import RestServices
 from stoker.security.tokens import Permission
 
 _MIB = 1024 * 1024
-Shown = Annotated[str | None, QueryParameter(description="leader: show the leading master")]
+Shown = Annotated[
+    str | None, QueryParameter(description="leader: show the leading master and its epoch")
+]
 """Without it, the answer has the fields of Flink's and no others."""
 
 
 def overview_answer(
-    cluster: ClusterOverview, version: str, leader: str | None
+    cluster: ClusterOverview, version: str, leader: str | None, epoch: int | None = None
 ) -> ClusterOverviewAnswer:
     return ClusterOverviewAnswer(
         taskmanagers=cluster.resources.task_executors,
@@ -45,6 +47,7 @@ def overview_answer(
         jobs_failed=cluster.jobs_failed,
         flink_commit=f"stoker-{version}",
         leader=leader or msgspec.UNSET,
+        leader_epoch=msgspec.UNSET if leader is None or epoch is None else epoch,
     )
 
 
@@ -114,7 +117,7 @@ async def overview(services: RestServices, show: Shown = None) -> ClusterOvervie
     dispatcher = await services.dispatcher()
     known = await dispatcher.cluster_overview()
     leader = None if show is None else services.leader_url()
-    return overview_answer(known, services.version, leader)
+    return overview_answer(known, services.version, leader, services.epoch())
 
 
 @get("/config", needs=Permission.QUERY, summary="Settings of the cluster for a web page")

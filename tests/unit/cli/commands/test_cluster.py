@@ -1,5 +1,6 @@
 """`stoker cluster`, without starting a process."""
 
+import asyncio
 import json
 import os
 from dataclasses import dataclass, field
@@ -7,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from stoker.cli.main import cli
 from stoker.core.errors import Conflict, StartupFailed
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import ClusterState, ProcessRecord, write_state
 from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
-from unit.cli.conftest import Stoker
+from stoker.testing.sample_jobs import EXECUTOR
+from unit.cli.conftest import ServedMaster, Stoker
 
 
 @pytest.fixture
@@ -113,6 +117,56 @@ def test_purge_with_savepoints_removes_them_too(stoker: Stoker, purged: Path) ->
     result = stoker("cluster", "down", "--purge", "--with-savepoints", "--dir", purged)
     assert result.exit_code == 0
     assert not purged.exists()
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """The directory of a stopped cluster with a stream that continues and a kept checkpoint."""
+    directory = tmp_path / "cluster"
+    LocalCluster(directory).stop()
+    job = directory / "storage" / "jobs" / ("d" * 32)
+    (job / "graph").mkdir(parents=True)
+    (job / "graph" / "1.json").write_text('{"name":"clicks"}')
+    (job / "checkpoints" / "out").mkdir(parents=True)
+    kept = directory / "storage" / "retained" / "checkpoint-1"
+    kept.mkdir(parents=True)
+    (kept / "manifest.json").write_text("{}")
+    return directory
+
+
+def test_purge_without_a_terminal_refuses_to_lose_jobs_and_checkpoints(
+    stoker: Stoker, busy: Path, stops: list[Path]
+) -> None:
+    result = stoker("cluster", "down", "--purge", "--dir", busy)
+    assert result.exit_code == 1
+    assert "job clicks (dddddddddddd), which has not ended, and its checkpoint" in result.stderr
+    assert f"kept checkpoint {busy / 'storage' / 'retained' / 'checkpoint-1'}" in result.stderr
+    assert f"stoker cluster down --purge --yes --dir {busy}" in result.stderr
+    assert stops == []
+    assert (busy / "storage").is_dir()
+
+
+def test_purge_loses_them_when_told_so(stoker: Stoker, busy: Path) -> None:
+    assert stoker("cluster", "down", "--purge", "--yes", "--dir", busy).exit_code == 0
+    assert not busy.exists()
+
+
+@pytest.mark.parametrize(("answer", "removed"), [("y\n", True), ("\n", False)])
+def test_purge_asks_at_a_terminal(
+    stoker: Stoker, busy: Path, monkeypatch: pytest.MonkeyPatch, answer: str, removed: bool
+) -> None:
+    monkeypatch.setattr("stoker.cli.cluster_purge.is_interactive", lambda: True)
+    result = CliRunner().invoke(
+        cli, ["cluster", "down", "--purge", "--dir", str(busy)], input=answer
+    )
+    assert "job clicks (dddddddddddd)" in result.stderr
+    assert (result.exit_code == 0) is removed
+    assert busy.exists() is not removed
+
+
+def test_down_without_purge_loses_nothing_and_asks_nothing(stoker: Stoker, busy: Path) -> None:
+    assert stoker("cluster", "down", "--dir", busy).exit_code == 0
+    assert (busy / "storage" / "retained").is_dir()
 
 
 def test_savepoints_are_not_removed_without_purge(stoker: Stoker, purged: Path) -> None:
@@ -270,6 +324,106 @@ def test_restart_starts_a_cluster_that_does_not_run(
     assert stoker("cluster", "restart").exit_code == 0
     assert stops == []
     assert [plan["masters"] for plan in starts.plans] == [1]
+
+
+@pytest.fixture
+def stopped(stoker: Stoker, running: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cluster that ran with two masters, two slots, an option and no token, and was stopped."""
+    write_state(running, running_state(processes=2))
+    settings = {
+        "taskmanager.numberOfTaskSlots": "2",
+        "heartbeat.interval": "7 s",
+        "client.token": "secret-token",
+        SAVEPOINT_DIRECTORY: str(running / "savepoints"),
+    }
+    (running / "stoker.yml").write_text(json.dumps(settings))
+    assert stoker("cluster", "up").exit_code == 0
+    (running / "cluster.json").unlink()
+    # What a failed start leaves there must not come back.
+    (running / "stoker.yml").write_text('{"rest.bind-port": "1"}')
+    return running
+
+
+@pytest.mark.parametrize("command", ["up", "restart"])
+def test_a_stopped_cluster_starts_as_it_was_started_last(
+    stoker: Stoker, stopped: Path, starts: Starts, command: str
+) -> None:
+    result = stoker("cluster", command, "--slots", "5")
+    assert result.exit_code == 0
+    (plan,) = starts.plans
+    assert (plan["masters"], plan["task_executors"], plan["zookeeper"]) == (2, 1, 0)
+    assert settings_of(plan) == {
+        "client.token": "secret-token",
+        "heartbeat.interval": "7 s",
+        "taskmanager.numberOfTaskSlots": "5",
+    }
+
+
+def test_up_says_which_options_of_the_last_start_it_uses_but_no_secret(
+    stoker: Stoker, stopped: Path, starts: Starts
+) -> None:
+    result = stoker("cluster", "up")
+    (line,) = [line for line in result.stderr.splitlines() if "last started" in line]
+    assert "--masters 2" in line
+    assert "--slots 2" in line
+    assert "heartbeat.interval=7 s" in line
+    assert "secret-token" not in result.stderr
+    assert (stopped / "last-start.json").stat().st_mode & 0o077 == 0
+
+
+def test_restart_leaves_a_stopped_cluster_without_token_open_and_up_does_not(
+    stoker: Stoker, stopped: Path, starts: Starts
+) -> None:
+    for command in ("restart", "up"):
+        assert stoker("cluster", command).exit_code == 0
+    assert [plan["with_token"] for plan in starts.plans] == [False, True]
+
+
+def test_a_moved_cluster_has_its_savepoints_in_its_new_directory(
+    stoker: Stoker, stopped: Path, starts: Starts, tmp_path: Path
+) -> None:
+    moved = tmp_path / "moved"
+    stopped.rename(moved)
+    assert stoker("cluster", "up", "--dir", moved).exit_code == 0
+    (plan,) = starts.plans
+    assert json.loads(plan["configuration"])[SAVEPOINT_DIRECTORY] == str(moved / "savepoints")
+
+
+def test_purge_forgets_the_options(stoker: Stoker, stopped: Path, starts: Starts) -> None:
+    (stopped / "cluster.lock").touch()
+    assert stoker("cluster", "down", "--purge").exit_code == 0
+    assert stoker("cluster", "up").exit_code == 0
+    (plan,) = starts.plans
+    assert plan["masters"] == 1
+    assert settings_of(plan) == {}
+
+
+async def test_the_status_as_json_names_leader_slots_task_executors_and_jobs(
+    served: ServedMaster, running: Path
+) -> None:
+    """For scripts: what the table shows, and the epoch."""
+    served.master.leader = served.url
+    address = {"pid": os.getpid(), "rest_url": served.url}
+    (running / "work" / "master-1" / "master.json").write_text(json.dumps(address))
+    result = await asyncio.to_thread(served.stoker, "cluster", "status", "--json")
+    answer = json.loads(result.stdout)
+    assert answer["leader"] == {"name": "master-1", "url": served.url, "epoch": 7}
+    assert answer["slots"] == {"total": 4, "free": 2}
+    assert answer["task_executors"] == [{"id": EXECUTOR, "slots_total": 4, "slots_free": 2}]
+    assert answer["jobs"]["RUNNING"] >= 1
+    shown = await asyncio.to_thread(served.stoker, "cluster", "status")
+    assert "running, leads" in shown.stdout
+    assert f"{answer['jobs']['RUNNING']} RUNNING" in shown.stdout
+
+
+def test_the_status_as_json_has_the_same_fields_while_no_master_answers(
+    stoker: Stoker, tmp_path: Path
+) -> None:
+    result = stoker("cluster", "status", "--json")
+    assert result.exit_code == 1
+    answer = json.loads(result.stdout)
+    assert answer["processes"] == []
+    assert [answer[key] for key in ("leader", "slots", "task_executors", "jobs")] == [None] * 4
 
 
 @pytest.mark.parametrize(
