@@ -26,4 +26,6 @@ class Errors(Answer, frozen=True, kw_only=True):
 
 
 RETRY_AFTER = "Retry-After"
-"""Header of a 503: seconds to wait before the next try."""
+"""Header of a 503 or 429: seconds to wait before the next try.
+
+A 429 without it is of a limit that waiting alone does not help."""

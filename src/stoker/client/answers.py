@@ -1,5 +1,6 @@
 """Turns an HTTP answer into its value, or into the error that it reports."""
 
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ from stoker.core.errors import (
     CallTimedOut,
     Conflict,
     InvalidInput,
+    LimitReached,
     NotFound,
     RemoteError,
     StokerError,
@@ -33,14 +35,27 @@ _BY_STATUS: dict[int, type[StokerError]] = {
     408: CallTimedOut,
     409: Conflict,
     413: TooLarge,
-    429: Unavailable,
+    429: LimitReached,
     503: Unavailable,
     504: CallTimedOut,
     507: StorageFull,
 }
 
-RETRIABLE_STATUSES = frozenset({429, 503})
-"""Too many requests, or no leader: the same call may succeed a moment later."""
+
+@dataclass(frozen=True, kw_only=True)
+class MasterAnswer:
+    status: int
+    body: bytes
+    retry_after: str | None = None
+    """Value of the header of this name."""
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether the same call may succeed a moment later: no master leads, or too many requests.
+
+        A 429 without a time is of a limit that waiting alone does not help.
+        """
+        return self.status == 503 or (self.status == 429 and self.retry_after is not None)
 
 
 def value_of(call: RestCall[T], status: int, body: bytes) -> T:

@@ -8,8 +8,9 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from stoker.api.shape import RETRY_AFTER
 from stoker.api.versions import SERVER_HEADER
-from stoker.client.answers import RETRIABLE_STATUSES, answer_too_large, error_of, value_of
+from stoker.client.answers import MasterAnswer, answer_too_large, error_of, value_of
 from stoker.client.identity import (
     check_answer,
     check_server,
@@ -106,7 +107,7 @@ class AsyncClient(ClientOperations, Asynchronous):
         attempts = Attempts(self._masters, self._options)
         while True:
             try:
-                status, answer = await self._exchange(attempts, call)
+                answer = await self._exchange(attempts, call)
             except (httpx.ReadTimeout, httpx.WriteTimeout):
                 await self._sleep(attempts.record_silence(attempts.patience + call.waits))
                 continue
@@ -119,9 +120,9 @@ class AsyncClient(ClientOperations, Asynchronous):
                 await self._pause(attempts.record_unreachable(_reason(error)), attempts.reason)
                 continue
             attempts.record_answer()
-            if status not in RETRIABLE_STATUSES:
-                return value_of(call, status, answer)
-            message = error_of(status, answer).message
+            if not answer.may_be_repeated:
+                return value_of(call, answer.status, answer.body)
+            message = error_of(answer.status, answer.body).message
             await self._pause(attempts.record_unavailable(message), attempts.reason)
 
     async def _pause(self, seconds: float, reason: str) -> None:
@@ -135,7 +136,7 @@ class AsyncClient(ClientOperations, Asynchronous):
         if (fault := await asyncio.to_thread(find_tls, url, error)) is not None:
             raise fault from error
 
-    async def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> tuple[int, bytes]:
+    async def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> MasterAnswer:
         sent = call.body
         patience = attempts.patience
         connect = min(self._options.connect_timeout.total_seconds(), patience)
@@ -152,7 +153,11 @@ class AsyncClient(ClientOperations, Asynchronous):
             check_server(header)
             body = await self._read(response)
             check_answer(attempts.url, header, response.status_code, body)
-            return response.status_code, body
+            return MasterAnswer(
+                status=response.status_code,
+                body=body,
+                retry_after=response.headers.get(RETRY_AFTER),
+            )
         finally:
             await response.aclose()
 

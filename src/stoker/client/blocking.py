@@ -16,8 +16,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from stoker.api.shape import RETRY_AFTER
 from stoker.api.versions import SERVER_HEADER
-from stoker.client.answers import RETRIABLE_STATUSES, answer_too_large, error_of, value_of
+from stoker.client.answers import MasterAnswer, answer_too_large, error_of, value_of
 from stoker.client.identity import (
     check_answer,
     check_server,
@@ -190,7 +191,7 @@ class BlockingClient(ClientOperations, Blocking):
         attempts = Attempts(self._masters, self._options)
         while True:
             try:
-                status, answer = self._exchange(attempts, call)
+                answer = self._exchange(attempts, call)
             except _Silent as error:
                 self._sleep(attempts.record_silence(error.seconds))
                 continue
@@ -200,9 +201,9 @@ class BlockingClient(ClientOperations, Blocking):
                 self._pause(attempts.record_unreachable(_reason(error)), attempts.reason)
                 continue
             attempts.record_answer()
-            if status not in RETRIABLE_STATUSES:
-                return value_of(call, status, answer)
-            message = error_of(status, answer).message
+            if not answer.may_be_repeated:
+                return value_of(call, answer.status, answer.body)
+            message = error_of(answer.status, answer.body).message
             self._pause(attempts.record_unavailable(message), attempts.reason)
 
     def _pause(self, seconds: float, reason: str) -> None:
@@ -210,7 +211,7 @@ class BlockingClient(ClientOperations, Blocking):
             self._on_retry(reason)
         self._sleep(seconds)
 
-    def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> tuple[int, bytes]:
+    def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> MasterAnswer:
         url, patience = attempts.url, attempts.patience + call.waits
         idle = self._connections.take(url)
         if idle is not None:
@@ -232,7 +233,7 @@ class BlockingClient(ClientOperations, Blocking):
         url: str,
         call: RestCall[Any],
         patience: float,
-    ) -> tuple[int, bytes]:
+    ) -> MasterAnswer:
         must_close = True
         try:
             connection.sock.settimeout(patience)
@@ -245,7 +246,9 @@ class BlockingClient(ClientOperations, Blocking):
             # A master may refuse a call before it has read the whole body.
             is_refused = status >= http.HTTPStatus.BAD_REQUEST
             must_close = is_refused or response.will_close or not response.isclosed()
-            return status, answer
+            return MasterAnswer(
+                status=status, body=answer, retry_after=response.headers.get(RETRY_AFTER)
+            )
         except TimeoutError as error:
             raise _Silent(patience) from error
         finally:

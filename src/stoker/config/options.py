@@ -19,7 +19,12 @@ from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.options import RestOptions
 from stoker.rpc.options import RegistrationOptions, RpcOptions
 from stoker.savepoints.options import SavepointOptions
-from stoker.security.options import AuditOptions, InternalSecurityOptions, RestSecurityOptions
+from stoker.security.options import (
+    AuditOptions,
+    InternalSecurityOptions,
+    RestSecurityOptions,
+    SubmissionLimitOptions,
+)
 from stoker.taskexecutor.options import TaskExecutorOptions
 
 ALL: tuple[type, ...] = (
@@ -43,6 +48,7 @@ ALL: tuple[type, ...] = (
     RestSecurityOptions,
     RpcOptions,
     SavepointOptions,
+    SubmissionLimitOptions,
     TaskExecutorOptions,
     TaskExecutorProcessOptions,
     ZooKeeperOptions,

@@ -31,6 +31,7 @@ StokerError
 │   ├── ConnectionLost               the outcome of a coordinator write is unknown
 │   └── StorageUnavailable           the shared storage cannot be read or written
 │       └── StorageFull         507  somebody has to free space: a retry within a minute is useless
+├── LimitReached                429  the caller has as many of something as it may have
 ├── CallTimedOut                504
 ├── Fenced                      409
 │   ├── FencingTokenMismatch
@@ -216,6 +217,12 @@ class StorageUnavailable(Unavailable):
 
 class StorageFull(StorageUnavailable):
     status = 507
+
+
+class LimitReached(StokerError):
+    """`retry_after_seconds` is among the facts if waiting alone helps."""
+
+    status = 429
 
 
 class CallTimedOut(StokerError):

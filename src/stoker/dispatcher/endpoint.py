@@ -8,7 +8,7 @@ may submit to any leader, any number of times.
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from typing import assert_never
 
 import msgspec
@@ -31,7 +31,7 @@ from stoker.core.ids import AttemptId, BlobKey, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult, slots_held
 from stoker.core.states import ApplicationStatus, JobStatus
-from stoker.core.values import FencingToken
+from stoker.core.values import FencingToken, Millis
 from stoker.dispatcher.attached_clients import AttachedClients
 from stoker.dispatcher.attempt_logs import AttemptLogReader
 from stoker.dispatcher.jobs import LiveJobs
@@ -42,9 +42,11 @@ from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.shutdown.run import ClusterShutdown
 from stoker.dispatcher.stores import Stores
+from stoker.dispatcher.submissions import Submissions, find_forbidden
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import (
     DISPATCHER,
+    CallerRights,
     ClusterOverview,
     DispatcherGateway,
     JobsSince,
@@ -78,6 +80,7 @@ class Dispatcher(Endpoint):
         triggers: SavepointTriggers,
         replacements: Replacements,
         shutdown: ClusterShutdown,
+        submissions: Submissions,
         token: FencingToken,
     ) -> None:
         super().__init__(DISPATCHER, token=token)
@@ -88,13 +91,16 @@ class Dispatcher(Endpoint):
         self._triggers = triggers
         self._replacements = replacements
         self._shutdown = shutdown
+        self._submissions = submissions
         self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
-    async def submit_job(self, graph: JobGraph, owner: str = "") -> Submitted:
+    async def submit_job(
+        self, graph: JobGraph, owner: str = "", rights: CallerRights | None = None
+    ) -> Submitted:
         async with self._deleting_files_if_refused(graph):
             validate(graph, max_bytes=self._services.options.max_graph_size)
             with self._shutdown.counting_submission():
-                return await self._accept(graph, owner)
+                return await self._accept(graph, owner, rights or CallerRights())
 
     @asynccontextmanager
     async def _deleting_files_if_refused(self, graph: JobGraph) -> AsyncIterator[None]:
@@ -120,26 +126,22 @@ class Dispatcher(Endpoint):
         except StokerError as error:
             log.info("the files of job %s are left for the sweep: %s", graph.job_id, error)
 
-    async def _accept(self, graph: JobGraph, owner: str) -> Submitted:
+    async def _accept(self, graph: JobGraph, owner: str, rights: CallerRights) -> Submitted:
         now = self._services.wall_clock()
         async with AsyncExitStack() as stack:
             # The lock keeps the sweep from removing files of the job before its record exists.
             await stack.enter_async_context(self._stores.locks(graph.job_id))
             outcome: PutOutcome | None = await self._stores.graphs.known(graph, owner=owner)
             if outcome is None:
-                # All checks come before the record, so that a refused submission leaves no record.
                 self._shutdown.check()
+                stack.enter_context(self._counting(graph, owner, rights, now))
                 self._jobs.queues.check(graph)
                 stack.enter_context(self._jobs.outputs.reserve(graph))
-                await self.check_artifacts(graph)
-                if graph.restore is not None:
-                    await check_savepoint_of(graph, self._services.savepoints.open_storage)
-                else:
-                    services = self._services
-                    graph = await continue_output(graph, services.storage, services.savepoints)
+                graph = await self._check_new(graph)
                 outcome = await self._stores.graphs.add(graph, submitted_at=now, owner=owner)
             if isinstance(outcome, Stored):
                 log.info("job %s (%s) accepted", graph.job_id, graph.name)
+                self._submissions.note_accepted(owner, now)
                 self._jobs.start(JobToRun(graph=graph, submitted_at=now, owner=owner))
         match outcome:
             case AlreadyAccepted(job_id=job_id):
@@ -154,6 +156,26 @@ class Dispatcher(Endpoint):
                 return Submitted(job_id=graph.job_id, continues_from=_chosen_origin(graph))
             case _:
                 assert_never(outcome)
+
+    def _counting(
+        self, graph: JobGraph, owner: str, rights: CallerRights, now: Millis
+    ) -> AbstractContextManager[None]:
+        def unfinished() -> int:
+            return self._jobs.count_unfinished(owner)
+
+        return self._submissions.counting(graph, owner, rights, unfinished=unfinished, now=now)
+
+    async def _check_new(self, graph: JobGraph) -> JobGraph:
+        """Check what the job needs, before its record, so that a refused job leaves no record.
+
+        Returns the graph with the origin from which the job starts.
+        """
+        services = self._services
+        await self.check_artifacts(graph)
+        if graph.restore is None:
+            return await continue_output(graph, services.storage, services.savepoints)
+        await check_savepoint_of(graph, services.savepoints.open_storage)
+        return graph
 
     async def check_artifacts(self, graph: JobGraph) -> None:
         """Raise InvalidInput when a file that the graph names was not uploaded."""
@@ -336,10 +358,13 @@ class Dispatcher(Endpoint):
     async def dispose_savepoint(self, path: str) -> None:
         await dispose(path, self._services.savepoints.open_storage, self._services.storage)
 
-    async def trigger_replacement(self, request: ReplacementRequest) -> None:
+    async def trigger_replacement(
+        self, request: ReplacementRequest, rights: CallerRights | None = None
+    ) -> None:
         async with AsyncExitStack() as stack:
             if request.graph is not None:
                 await stack.enter_async_context(self._deleting_files_if_refused(request.graph))
+                _check_allowed(request.graph, rights)
             await stack.enter_async_context(self._stores.locks(request.job_id))
             await self._replacements.trigger(request, self)
 
@@ -393,6 +418,15 @@ class Dispatcher(Endpoint):
         return await self._services.rpc.connect(
             leader.address, ResourceManagerGateway, token=leader.token
         )
+
+
+def _check_allowed(graph: JobGraph, rights: CallerRights | None) -> None:
+    """Raise Forbidden for a queue or a priority that the caller may not use."""
+    if rights is None:
+        return
+    forbidden = find_forbidden(graph, rights.name, rights.limits)
+    if forbidden is not None:
+        raise forbidden
 
 
 def _chosen_origin(graph: JobGraph) -> str | None:

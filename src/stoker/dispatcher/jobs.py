@@ -198,6 +198,14 @@ class LiveJobs:
             if job.stage is not JobStage.ENDED:
                 yield job.to_run.graph
 
+    def count_unfinished(self, owner: str) -> int:
+        """The jobs of an owner whose end is not on record, also those in quarantine."""
+        live = sum(
+            job.to_run.owner == owner and job.stage is not JobStage.ENDED
+            for job in self._jobs.values()
+        )
+        return live + sum(job.owner == owner for job in self.quarantine.all())
+
     def ids(self) -> set[JobId]:
         return set(self._jobs)
 

@@ -15,7 +15,7 @@ store that cannot be read is never taken for an empty one: the leader reads agai
 import asyncio
 import itertools
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,6 +24,7 @@ from stoker.core.errors import StorageUnavailable
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
+from stoker.core.values import Millis
 from stoker.dispatcher.output_reservations import output_in_use
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.job import JobToRun
@@ -50,6 +51,13 @@ class Recovery:
     no other job."""
     broken_and_cancelled: frozenset[JobId] = frozenset()
     """Broken jobs whose cancellation was acknowledged."""
+
+    def submitted(self) -> Iterator[tuple[str, Millis]]:
+        """Owner and time of submission of each job whose record can be read."""
+        for job in self.run:
+            yield job.owner, job.submitted_at
+        for result in self.ended:
+            yield result.owner, result.start
 
 
 async def recover(stores: Stores, *, within: timedelta | None) -> Recovery | None:

@@ -28,6 +28,7 @@ from stoker.dispatcher.shutdown.run import (
     shutdown_to_complete,
 )
 from stoker.dispatcher.stores import Stores, open_stores
+from stoker.dispatcher.submissions import Submissions
 from stoker.dispatcher.sweep import OrphanSweep
 from stoker.ha.identity import bind_to_same_cluster
 from stoker.ha.leadership import Leadership
@@ -106,6 +107,7 @@ async def _serve(
         triggers=triggers,
         replacements=replacements,
         shutdown=shutdown,
+        submissions=Submissions(state.recovery.submitted()),
         token=leadership.token,
     )
     async with (

@@ -17,8 +17,17 @@ from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.values import Millis, Value
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
+from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
 
 DISPATCHER = "dispatcher"
+
+
+class CallerRights(Value):
+    """What the caller of an operation may do, as far as only the leader can check it."""
+
+    name: str = ""
+    """Name of its token."""
+    limits: SubmissionLimits = NO_LIMITS
 
 
 class Submitted(Value):
@@ -109,10 +118,13 @@ class SavepointStatus(Value):
 
 
 class DispatcherGateway(Protocol):
-    async def submit_job(self, graph: JobGraph, owner: str = "") -> Submitted:
+    async def submit_job(
+        self, graph: JobGraph, owner: str = "", rights: CallerRights | None = None
+    ) -> Submitted:
         """Returns when the job is durable. InvalidJobGraph, DuplicateJob, StorageUnavailable.
 
-        The idempotency key in the graph is a key of this owner.
+        The idempotency key in the graph is a key of this owner. Forbidden and LimitReached for a
+        job that is outside of the caller's rights; without `rights` everything is allowed.
         """
         ...
 
@@ -198,10 +210,12 @@ class DispatcherGateway(Protocol):
         """
         ...
 
-    async def trigger_replacement(self, request: ReplacementRequest) -> None:
+    async def trigger_replacement(
+        self, request: ReplacementRequest, rights: CallerRights | None = None
+    ) -> None:
         """The replacement is on record when this returns; a repetition of the request is harmless.
 
-        JobNotFound, CannotTakeSavepoint and InvalidInput mean that nothing was stopped.
+        JobNotFound, CannotTakeSavepoint, Forbidden and InvalidInput mean that nothing was stopped.
         """
         ...
 

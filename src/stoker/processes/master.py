@@ -84,7 +84,7 @@ from stoker.savepoints.places import Places, foreign_places
 from stoker.security.audit import AuditLog, audit_file
 from stoker.security.binding import check_token_transport
 from stoker.security.material import rest_material
-from stoker.security.options import AuditOptions, RestSecurityOptions
+from stoker.security.options import AuditOptions, RestSecurityOptions, SubmissionLimitOptions
 from stoker.security.owners import local_user
 
 log = logging.getLogger(__name__)
@@ -256,6 +256,7 @@ async def _rest(
             version=__version__,
             ids=services.ids,
             tokens=tokens,
+            submission_limits=configuration.of(SubmissionLimitOptions).by_role(),
             local_user=local_user(),
             audit=audit,
             trust=trust_among_masters(security),

@@ -23,7 +23,8 @@ from stoker.rpc.service import RpcService
 from stoker.savepoints.options import SavepointOptions
 from stoker.savepoints.places import Places
 from stoker.security.audit import AuditLog
-from stoker.security.tokens import TokenFile
+from stoker.security.submission_limits import SubmissionLimits
+from stoker.security.tokens import Role, TokenFile
 
 FindProcess = Callable[[str], Awaitable[InspectionGateway]]
 """Finds the inspection endpoint of the process at an address."""
@@ -46,6 +47,8 @@ class RestServices:
     clock: WallClock = system_wall_clock
     tokens: TokenFile | None = None
     """Tokens of the callers to admit; None admits every caller that reaches this master."""
+    submission_limits: Mapping[Role, SubmissionLimits] = field(default_factory=dict)
+    """Limits of the tokens of a role, where a token has none of its own."""
     local_user: str = ""
     """Owner of the jobs that are submitted without a token."""
     audit: AuditLog | None = None

@@ -1,10 +1,13 @@
 """What can be set about access: tokens for REST, TLS for REST and between processes."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
+from stoker.security.submission_limits import SubmissionLimits
+from stoker.security.tokens import Permission, Role, allows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,100 @@ class RestSecurityOptions:
         "Whether clients of REST must show a certificate signed by security.ssl.rest.authorities.",
         False,
     )
+
+
+_QUEUES = "security.rest.limits.queues"
+_MAX_PRIORITY = "security.rest.limits.max-priority"
+_MAX_JOBS = "security.rest.limits.max-jobs"
+_MAX_SUBMISSIONS = "security.rest.limits.max-submissions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmissionLimitOptions:
+    """What the tokens of a role may submit, where a token has no limit of its own."""
+
+    queues: dict[str, str] = option(
+        _QUEUES,
+        "Role of tokens, and the queues that its jobs may use, separated by spaces, such as "
+        "submit:adhoc nightly; * allows every queue. A token can have queues of its own "
+        "(stoker token limit).",
+        {},
+    )
+    max_priority: dict[str, str] = option(
+        _MAX_PRIORITY, "Role of tokens, and the highest priority of its jobs.", {}
+    )
+    max_jobs: dict[str, str] = option(
+        _MAX_JOBS,
+        "Role of tokens, and how many jobs each of its tokens may have that have not ended, "
+        "whether they run or wait.",
+        {},
+    )
+    max_submissions: dict[str, str] = option(
+        _MAX_SUBMISSIONS,
+        "Role of tokens, and how many jobs of each of its tokens are accepted in a minute.",
+        {},
+    )
+
+    def __post_init__(self) -> None:
+        for key, limits in (
+            (_QUEUES, self.queues),
+            (_MAX_PRIORITY, self.max_priority),
+            (_MAX_JOBS, self.max_jobs),
+            (_MAX_SUBMISSIONS, self.max_submissions),
+        ):
+            for role, text in limits.items():
+                _check_role(key, role)
+                _LIMIT_CHECKS[key](key, role, text)
+
+    def by_role(self) -> dict[Role, SubmissionLimits]:
+        return {role: self._of(role) for role in Role if allows(role, Permission.SUBMIT)}
+
+    def _of(self, role: Role) -> SubmissionLimits:
+        return SubmissionLimits(
+            queues=tuple(self.queues.get(role, "").split()),
+            max_priority=_number(self.max_priority, role),
+            max_jobs=_number(self.max_jobs, role),
+            max_submissions=_number(self.max_submissions, role),
+        )
+
+
+def _check_role(key: str, role: str) -> None:
+    roles = [each.value for each in Role if allows(each, Permission.SUBMIT)]
+    if role not in roles:
+        raise InvalidOption(
+            f"{key} names the role {role!r}; tokens that submit jobs have the role "
+            f"{' or '.join(roles)}",
+            key=key,
+        )
+
+
+def _check_queues(key: str, role: str, text: str) -> None:
+    if not text.split():
+        raise InvalidOption(f"{key} of role {role} names no queue; write * for all", key=key)
+
+
+def _check_integer(key: str, role: str, text: str) -> None:
+    if not text.removeprefix("-").isdecimal():
+        raise InvalidOption(f"{key} of role {role} is {text!r}; write a whole number", key=key)
+
+
+def _check_count(key: str, role: str, text: str) -> None:
+    if not text.isdecimal():
+        raise InvalidOption(
+            f"{key} of role {role} is {text!r}; write a whole number from 0 up", key=key
+        )
+
+
+_LIMIT_CHECKS: Mapping[str, Callable[[str, str, str], None]] = {
+    _QUEUES: _check_queues,
+    _MAX_PRIORITY: _check_integer,
+    _MAX_JOBS: _check_count,
+    _MAX_SUBMISSIONS: _check_count,
+}
+
+
+def _number(limits: dict[str, str], role: Role) -> int | None:
+    return int(limits[role]) if role in limits else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +20,7 @@ import msgspec
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
 from stoker.core.values import Value, decode_json
 from stoker.osproc.atomic_file import write_atomically
+from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
 
 
 class Role(StrEnum):
@@ -76,6 +77,8 @@ class Token(Value):
     sha256: str
     created_ms: int
     expires_ms: int | None = None
+    limits: SubmissionLimits = NO_LIMITS
+    """What the holder may submit; the defaults of the role apply where it says nothing."""
 
     def is_expired(self, now_ms: int) -> bool:
         return self.expires_ms is not None and now_ms >= self.expires_ms
@@ -141,6 +144,7 @@ class TokenFile:
                 f"{token.name} looks like the id of a token, by which tokens are revoked too; "
                 "choose another name"
             )
+        check_limits_of_role(token.role, token.limits)
         with self._changing() as tokens:
             if any(each.name == token.name for each in tokens):
                 raise InvalidInput(
@@ -152,10 +156,23 @@ class TokenFile:
     def revoke(self, wanted: str) -> Token:
         """Remove a token by its id or name."""
         with self._changing() as tokens:
-            for token in tokens:
-                if wanted in (token.id, token.name):
-                    self._write(tuple(each for each in tokens if each is not token))
-                    return token
+            token = self._find(tokens, wanted)
+            self._write(tuple(each for each in tokens if each is not token))
+        return token
+
+    def limit(self, wanted: str, change: Callable[[SubmissionLimits], SubmissionLimits]) -> Token:
+        """Change the limits of a token, which is named by its id or name."""
+        with self._changing() as tokens:
+            token = self._find(tokens, wanted)
+            changed = msgspec.structs.replace(token, limits=change(token.limits))
+            check_limits_of_role(changed.role, changed.limits)
+            self._write(tuple(changed if each is token else each for each in tokens))
+        return changed
+
+    def _find(self, tokens: tuple[Token, ...], wanted: str) -> Token:
+        for token in tokens:
+            if wanted in (token.id, token.name):
+                return token
         raise NotFound(f"there is no token {wanted} in {self._path}; see: stoker token list")
 
     @contextmanager
@@ -179,6 +196,11 @@ class TokenFile:
         content = msgspec.json.format(msgspec.json.encode(_File(tokens=tokens)))
         # Masters must still be able to read it, also when root has changed it.
         write_atomically(self._path, content + b"\n", mode=_OWNER_ONLY, sync=True, keep_owner=True)
+
+
+def check_limits_of_role(role: Role, limits: SubmissionLimits) -> None:
+    if limits != NO_LIMITS and not allows(role, Permission.SUBMIT):
+        raise InvalidInput(f"a token with the role {role} submits nothing, so it takes no limits")
 
 
 def _read(path: Path) -> tuple[Token, ...]:

@@ -6,6 +6,7 @@ The dispatcher answers like the real one and can be told to refuse. Its jobs, th
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from stoker.core.results import JobDetails, JobResult, summary_of
 from stoker.core.rows import Column, QueryResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.gateways.dispatcher import (
+    CallerRights,
     ClusterOverview,
     DispatcherGateway,
     JobsSince,
@@ -48,7 +50,8 @@ from stoker.rest.services import RestServices
 from stoker.savepoints.places import Places
 from stoker.security.audit import AuditLog
 from stoker.security.material import TlsMaterial, client_context
-from stoker.security.tokens import TokenFile
+from stoker.security.submission_limits import SubmissionLimits
+from stoker.security.tokens import Role, TokenFile
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.sample_jobs import (
     CANCELED,
@@ -123,7 +126,9 @@ class DispatcherInMemory(DispatcherGateway):
         if self.refusal is not None:
             raise self.refusal
 
-    async def submit_job(self, graph: JobGraph, owner: str = "") -> Submitted:
+    async def submit_job(
+        self, graph: JobGraph, owner: str = "", rights: CallerRights | None = None
+    ) -> Submitted:
         self._check()
         if not any(isinstance(vertex, Sink | SqlScript | Program) for vertex in graph.vertices):
             raise InvalidJobGraph(["the graph has no sink", "add one"])
@@ -255,7 +260,9 @@ class DispatcherInMemory(DispatcherGateway):
         self.shut_down_as.append(status)
         self.was_shut_down.set()
 
-    async def trigger_replacement(self, request: ReplacementRequest) -> None:
+    async def trigger_replacement(
+        self, request: ReplacementRequest, rights: CallerRights | None = None
+    ) -> None:
         await self.job_details(request.job_id)
         self.replacements[request.trigger_id] = Replacement(
             job_id=request.job_id,
@@ -378,6 +385,7 @@ class Master:
     tls: TlsMaterial | None = None
     asks_for_certificates: bool = False
     local_user: str = ""
+    submission_limits: Mapping[Role, SubmissionLimits] = field(default_factory=dict)
     audit: AuditLog | None = None
 
     async def inspect(self, address: str) -> InspectionGateway:
@@ -405,6 +413,7 @@ class Master:
             programs=ProgramStore(self.storage, Ids(), lambda: NOW),
             tokens=self.tokens,
             local_user=self.local_user,
+            submission_limits=self.submission_limits,
             audit=self.audit,
             trust=self._trust,
         )

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,11 +14,41 @@ from stoker.cli.output import echo_json, moment_text, stdout_table
 from stoker.core.durations import DurationTooLong, read_duration
 from stoker.core.errors import InvalidOption
 from stoker.security.options import RestSecurityOptions
+from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 _SECRET_BYTES = 32
 _LONGEST = timedelta(days=36_500)
 """Dates much later than this cannot be displayed."""
+
+_limit_options = [
+    click.option(
+        "--queue",
+        "queues",
+        multiple=True,
+        metavar="NAME",
+        help="Queue that its jobs may use, and no other; can be given several times, * for all.",
+    ),
+    click.option("--max-priority", type=int, help="Highest priority of its jobs."),
+    click.option(
+        "--max-jobs",
+        type=click.IntRange(min=0),
+        help="How many of its jobs may run or wait at the same time.",
+    ),
+    click.option(
+        "--max-submissions",
+        type=click.IntRange(min=0),
+        help="How many of its jobs are accepted in a minute.",
+    ),
+]
+
+
+def _limits(command: Callable[..., int]) -> Callable[..., int]:
+    """Adds the options of limits, whose defaults are those of the role."""
+    for each in reversed(_limit_options):
+        command = each(command)
+    return command
+
 
 _file_option = click.option(
     "--file",
@@ -29,7 +60,7 @@ _file_option = click.option(
 
 @click.group()
 def token() -> None:
-    """Create, list and revoke the tokens that may call the REST API.
+    """Create, limit, list and revoke the tokens that may call the REST API.
 
     They are kept as hashes in a file that all masters read (option security.rest.tokens); a change
     takes effect at once. A client sends its token from the option client.token or
@@ -51,14 +82,23 @@ def token() -> None:
 @click.option(
     "--expires", metavar="DURATION", help="How long the token is valid, such as 90d or 12h."
 )
+@_limits
 @_file_option
 @shared_options
 def create(
-    invocation: Invocation, name: str, role: str, expires: str | None, path: Path | None
+    invocation: Invocation,
+    name: str,
+    role: str,
+    expires: str | None,
+    path: Path | None,
+    queues: tuple[str, ...],
+    max_priority: int | None,
+    max_jobs: int | None,
+    max_submissions: int | None,
 ) -> int:
     """Create a token and print it. It cannot be printed again.
 
-    Example: stoker token create dashboards --role read
+    Example: stoker token create ana --role submit --queue adhoc --max-jobs 10
     """
     now = _now_ms()
     token_id = secrets.token_hex(4)
@@ -70,6 +110,12 @@ def create(
         sha256=hash_of(text),
         created_ms=now,
         expires_ms=None if expires is None else now + _milliseconds(expires),
+        limits=SubmissionLimits(
+            queues=queues,
+            max_priority=max_priority,
+            max_jobs=max_jobs,
+            max_submissions=max_submissions,
+        ),
     )
     file = _file(invocation, path)
     file.add(made)
@@ -81,11 +127,52 @@ def create(
     return OK
 
 
+@token.command()
+@click.argument("token")
+@_limits
+@click.option("--clear", is_flag=True, help="Remove the limits that the token has so far.")
+@_file_option
+@shared_options
+def limit(
+    invocation: Invocation,
+    token: str,
+    clear: bool,
+    path: Path | None,
+    queues: tuple[str, ...],
+    max_priority: int | None,
+    max_jobs: int | None,
+    max_submissions: int | None,
+) -> int:
+    """Change what a token, named by its id or name, may submit. Takes effect at once.
+
+    A limit that the command does not name stays. Where a token has no limit of its own, the limits
+    of its role apply (options security.rest.limits.*).
+
+    Example: stoker token limit ana --max-jobs 20
+    """
+    wanted = SubmissionLimits(
+        queues=queues,
+        max_priority=max_priority,
+        max_jobs=max_jobs,
+        max_submissions=max_submissions,
+    )
+    if wanted == NO_LIMITS and not clear:
+        raise click.UsageError("name a limit, such as --max-jobs 20, or --clear to remove all")
+    changed = _file(invocation, path).limit(
+        token, lambda present: wanted.or_else(NO_LIMITS if clear else present)
+    )
+    if invocation.json:
+        echo_json(_public(changed))
+    else:
+        click.echo(f"The token {changed.name} has {_limits_text(changed)}.")
+    return OK
+
+
 @token.command("list")
 @_file_option
 @shared_options
 def list_tokens(invocation: Invocation, path: Path | None) -> int:
-    """List the names, roles and dates of tokens, not the tokens themselves.
+    """List the names, roles, dates and limits of tokens, not the tokens themselves.
 
     Example: stoker token list --json
     """
@@ -94,10 +181,17 @@ def list_tokens(invocation: Invocation, path: Path | None) -> int:
         echo_json([_public(each) for each in tokens])
     elif tokens:
         rows = [
-            (each.id, each.name, each.role, moment_text(each.created_ms), _expiry(each, _now_ms()))
+            (
+                each.id,
+                each.name,
+                each.role,
+                moment_text(each.created_ms),
+                _expiry(each, _now_ms()),
+                str(each.limits) or "-",
+            )
             for each in tokens
         ]
-        head = ("ID", "NAME", "ROLE", "CREATED", "EXPIRES")
+        head = ("ID", "NAME", "ROLE", "CREATED", "EXPIRES", "LIMITS")
         click.echo(stdout_table(head, rows, shorten=(1,)))
     else:
         click.echo("There are no tokens.")
@@ -160,6 +254,10 @@ def _expiry(token: Token, now_ms: int) -> str:
     return moment_text(token.expires_ms) + (" (expired)" if token.is_expired(now_ms) else "")
 
 
+def _limits_text(token: Token) -> str:
+    return f"these limits: {token.limits}" if str(token.limits) else "no limits of its own"
+
+
 def _public(token: Token) -> dict[str, object]:
     return {
         "id": token.id,
@@ -167,4 +265,10 @@ def _public(token: Token) -> dict[str, object]:
         "role": token.role.value,
         "created": token.created_ms,
         "expires": token.expires_ms,
+        "limits": {
+            "queues": list(token.limits.queues),
+            "max-priority": token.limits.max_priority,
+            "max-jobs": token.limits.max_jobs,
+            "max-submissions": token.limits.max_submissions,
+        },
     }

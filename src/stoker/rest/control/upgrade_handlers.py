@@ -72,7 +72,8 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
                 directory=get_text(query, "target-directory"),
                 allow_non_restored_state=get_flag(query, "allowNonRestoredState"),
                 window_seconds=_TRIAL_SECONDS if window is None else window,
-            )
+            ),
+            request.caller.rights,
         )
     return Triggered(request_id=trigger_id)
 

@@ -1,12 +1,15 @@
 """Limits of access: tokens with roles, requests per second, concurrent uploads."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stoker.aio.clock import WallClock
 from stoker.api.shape import RETRY_AFTER
 from stoker.core.errors import InvalidOption
+from stoker.gateways.dispatcher import CallerRights
 from stoker.rest.http.errors import ErrorAnswer, unavailable
+from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
 from stoker.security.tokens import Permission, Role, TokenFile, allows, find
 
 log = logging.getLogger(__name__)
@@ -21,11 +24,16 @@ class Requester:
     """Id of the token; None where callers need none."""
     name: str = ""
     """Name of the token; where callers need none, the user who runs the master."""
+    limits: SubmissionLimits = NO_LIMITS
 
     @property
     def only_own(self) -> str | None:
         """The owner whose jobs alone the caller sees and changes; None for a caller of all jobs."""
         return self.name if self.role is Role.SUBMIT else None
+
+    @property
+    def rights(self) -> CallerRights:
+        return CallerRights(name=self.name, limits=self.limits)
 
     def refusal(self, needed: Permission) -> ErrorAnswer | None:
         """The answer to a request for which the caller lacks the permission, or None."""
@@ -43,8 +51,16 @@ ANYONE = Requester()
 class Access:
     """Bearer tokens; a master without a token file admits every caller that reaches it."""
 
-    def __init__(self, tokens: TokenFile | None, clock: WallClock, local_user: str = "") -> None:
+    def __init__(
+        self,
+        tokens: TokenFile | None,
+        clock: WallClock,
+        local_user: str = "",
+        limits: Mapping[Role, SubmissionLimits] | None = None,
+    ) -> None:
+        """`limits`: defaults for the tokens of a role."""
         self._tokens = tokens
+        self._limits = limits or {}
         self._clock = clock
         self._anyone = Requester(name=local_user)
 
@@ -69,7 +85,8 @@ class Access:
             return _unauthorized("the token does not belong to this cluster, or was revoked")
         if token.is_expired(self._clock()):
             return _unauthorized(f"the token {token.name} has expired; create another one")
-        return Requester(role=token.role, token=token.id, name=token.name)
+        limits = token.limits.or_else(self._limits.get(token.role, NO_LIMITS))
+        return Requester(role=token.role, token=token.id, name=token.name, limits=limits)
 
 
 def _unauthorized(reason: str) -> ErrorAnswer:

@@ -52,7 +52,10 @@ def answer_to(error: StokerError) -> ErrorAnswer | None:
         return unavailable(error.message)
     if isinstance(error, RemoteError):
         return None
-    return ErrorAnswer(status=error.status, messages=error.facts.get("faults") or [error.message])
+    messages = error.facts.get("faults") or [error.message]
+    seconds = error.facts.get("retry_after_seconds")
+    headers = {} if seconds is None else {RETRY_AFTER: str(seconds)}
+    return ErrorAnswer(status=error.status, messages=messages, headers=headers)
 
 
 def any_error_answer(error: Exception, method: str, path: str, ids: Ids) -> ErrorAnswer:

@@ -87,7 +87,9 @@ class RestMiddleware:
         self._closing = False
         version = (SERVER_HEADER.lower().encode(), version_header(services.version).encode())
         self._headers = (*SECURITY_HEADERS, version)
-        self._access = Access(services.tokens, services.clock, services.local_user)
+        self._access = Access(
+            services.tokens, services.clock, services.local_user, services.submission_limits
+        )
         self._rate = RateLimit(services.options.max_requests_per_second)
         # Each upload keeps its files on the master's disk while it lasts.
         self._uploads = ConcurrencyLimit(services.options.max_concurrent_uploads, "uploads")

@@ -25,6 +25,7 @@ from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.graph import Restore
 from stoker.core.ids import JobId
 from stoker.core.job_options import LARGEST_PARALLELISM
+from stoker.rest.http.access import Requester
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import QueryParameter, Route, delete, get, post, route
 from stoker.rest.jobs.plan_views import plan_of_graph
@@ -165,7 +166,7 @@ async def _plan(services: RestServices, jarid: str, arguments: ProgramArguments)
 
 
 async def _run(
-    services: RestServices, jarid: str, arguments: ProgramArguments, owner: str
+    services: RestServices, jarid: str, arguments: ProgramArguments, caller: Requester
 ) -> JobId:
     programs = _programs(services)
     dispatcher = await services.dispatcher()
@@ -182,7 +183,7 @@ async def _run(
         graph = msgspec.structs.replace(
             found.graph, artifacts=tuple(stored), restore=arguments.restore
         )
-    return (await dispatcher.submit_job(graph, owner)).job_id
+    return (await dispatcher.submit_job(graph, caller.name, caller.rights)).job_id
 
 
 @route(
@@ -243,7 +244,7 @@ def _run_route(
             savepoint_path=savepoint_path,
             allow_non_restored_state=allow_non_restored_state,
         )
-        return answer(await _run(services, jarid, arguments, request.caller.name))
+        return answer(await _run(services, jarid, arguments, request.caller))
 
     return run_program
 

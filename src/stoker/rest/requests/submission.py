@@ -57,7 +57,7 @@ async def submit(
         ) as upload:
             graph = decode_graph(upload.graph, idempotency_key)
             graph = await store_files(graph, upload, services.blobs)
-        submitted = await dispatcher.submit_job(graph, request.caller.name)
+        submitted = await dispatcher.submit_job(graph, request.caller.name, request.caller.rights)
         return JobSubmitted(
             job_url=f"/jobs/{submitted.job_id}",
             job_id=submitted.job_id,

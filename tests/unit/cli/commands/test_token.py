@@ -58,3 +58,35 @@ def test_missing_or_wrong_arguments_are_refused_with_a_reason(stoker, tmp_path) 
     assert "is not a duration" in odd.stderr
     nothing = stoker("token", "create", "a", "--expires", "0s", "--file", tmp_path / "t")
     assert "valid for some time" in nothing.stderr
+
+
+def test_limits_are_set_changed_and_listed(stoker, tmp_path) -> None:
+    file = tmp_path / "tokens.json"
+    limits = ("--queue", "adhoc", "--queue", "nightly", "--max-priority", "5", "--max-jobs", "10")
+    made = stoker("token", "create", "ana", "--role", "submit", *limits, "--file", file)
+    assert made.exit_code == 0, made.output
+    listed = stoker("token", "list", "--file", file).stdout
+    assert "queues adhoc, nightly; priority up to 5; 10 jobs at once" in listed
+    changed = stoker("token", "limit", "ana", "--max-submissions", "30", "--file", file)
+    assert "10 jobs at once; 30 submissions a minute" in changed.stdout
+    [shown] = json.loads(stoker("token", "list", "--json", "--file", file).stdout)
+    assert shown["limits"] == {
+        "queues": ["adhoc", "nightly"],
+        "max-priority": 5,
+        "max-jobs": 10,
+        "max-submissions": 30,
+    }
+    assert (
+        "no limits of its own" in stoker("token", "limit", "ana", "--clear", "--file", file).stdout
+    )
+    nothing = stoker("token", "limit", "ana", "--file", file)
+    assert nothing.exit_code == 2
+    assert "name a limit" in nothing.stderr
+
+
+def test_limits_are_for_tokens_that_submit(stoker, tmp_path) -> None:
+    file = tmp_path / "tokens.json"
+    refused = stoker("token", "create", "eve", "--role", "read", "--max-jobs", "1", "--file", file)
+    assert refused.exit_code != 0
+    assert "submits nothing" in refused.stderr
+    assert not file.exists()

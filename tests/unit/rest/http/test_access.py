@@ -15,6 +15,7 @@ from stoker.rest.http.access import (
     Requester,
     take_request,
 )
+from stoker.security.submission_limits import SubmissionLimits
 from stoker.security.tokens import Permission, Role, Token, TokenFile, hash_of, text_of
 
 NOW = 1_000
@@ -66,6 +67,18 @@ def test_a_sufficient_token_is_admitted(access: Access) -> None:
     assert reader == Requester(role=Role.READ, token="read", name="read")
     assert operator.refusal(Permission.OPERATE) is None
     assert reader.refusal(Permission.READ) is None
+
+
+def test_limits_of_a_token_come_before_those_of_its_role(tmp_path: Path) -> None:
+    file = TokenFile(tmp_path / "tokens.json")
+    sha256 = hash_of(text_of("ana", "secret"))
+    own = SubmissionLimits(max_jobs=7)
+    file.add(Token(id="ana", name="ana", role=Role.SUBMIT, sha256=sha256, created_ms=0, limits=own))
+    defaults = {Role.SUBMIT: SubmissionLimits(max_jobs=1, max_priority=3)}
+    caller = Access(file, lambda: NOW, limits=defaults).identify("Bearer stk_ana_secret")
+    assert isinstance(caller, Requester)
+    assert caller.rights.limits == SubmissionLimits(max_jobs=7, max_priority=3)
+    assert caller.rights.name == "ana"
 
 
 def test_without_a_token_file_every_caller_is_admitted() -> None:

@@ -1,0 +1,139 @@
+"""The limits of those who submit: whether a job may be accepted for its owner.
+
+The queue and the priority of a job are properties of its graph. How many jobs an owner has follows
+from the records of the jobs, and how many were accepted in the last minute from the times in these
+records: so a change of the leader resets neither.
+
+Invariant: an owner never has more jobs than the limit, however many submissions come at the same
+time. A submission counts from its check until it is refused or its job is known.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from stoker.core.errors import Forbidden, LimitReached, StokerError
+from stoker.core.graph import JobGraph
+from stoker.core.values import Millis
+from stoker.gateways.dispatcher import CallerRights
+from stoker.security.submission_limits import SubmissionLimits
+
+MINUTE: Millis = 60_000
+
+
+def find_forbidden(graph: JobGraph, caller: str, limits: SubmissionLimits) -> Forbidden | None:
+    """Pure. Why nobody with these limits may submit this graph, at any time."""
+    if not limits.allows_queue(graph.queue):
+        allowed = ", ".join(limits.queues)
+        return Forbidden(
+            f"the token {caller} may use the queues {allowed}, and the job names {graph.queue}; "
+            f"set queue to one of them, or let an operator allow it: stoker token limit {caller} "
+            f"--queue {graph.queue}",
+            queue=graph.queue,
+        )
+    if limits.max_priority is not None and graph.priority > limits.max_priority:
+        return Forbidden(
+            f"the token {caller} may use priorities up to {limits.max_priority}, and the job has "
+            f"{graph.priority}; lower it, or let an operator allow it: stoker token limit {caller} "
+            f"--max-priority {graph.priority}",
+            priority=graph.priority,
+        )
+    return None
+
+
+def find_excess(
+    caller: str,
+    limits: SubmissionLimits,
+    *,
+    unfinished: int,
+    accepted: Sequence[Millis],
+    now: Millis,
+) -> LimitReached | None:
+    """Pure. Why one more job is too many at present.
+
+    `unfinished` counts the jobs of the owner that have not ended, `accepted` are the times at which
+    jobs of the owner were accepted.
+    """
+    if limits.max_jobs is not None and unfinished >= limits.max_jobs:
+        return LimitReached(
+            f"the token {caller} has {unfinished} jobs that have not ended, and its limit is "
+            f"{limits.max_jobs}; wait until one has ended or cancel one, or let an operator raise "
+            f"the limit: stoker token limit {caller} --max-jobs N"
+        )
+    recent = recent_times(accepted, now)
+    most = limits.max_submissions
+    if most is not None and len(recent) >= most:
+        # With a limit of 0 nothing becomes free; a minute is as good as any time.
+        free_at = sorted(recent)[len(recent) - most] + MINUTE if most else now + MINUTE
+        seconds = max(1, -((now - free_at) // 1000))
+        return LimitReached(
+            f"the token {caller} has submitted {len(recent)} jobs within a minute, and its limit "
+            f"is {most}; try again in {seconds} s, or let an operator raise the limit: "
+            f"stoker token limit {caller} --max-submissions N",
+            retry_after_seconds=seconds,
+        )
+    return None
+
+
+def recent_times(times: Iterable[Millis], now: Millis) -> list[Millis]:
+    """Those of the last minute. The clock of an earlier leader may have been ahead a little."""
+    return [at for at in times if -MINUTE < now - at < MINUTE]
+
+
+class Submissions:
+    """What each owner has submitted lately, and what is being submitted just now."""
+
+    def __init__(self, accepted: Iterable[tuple[str, Millis]] = ()) -> None:
+        """`accepted`: owner and time of submission of the jobs on record."""
+        self._accepted: dict[str, list[Millis]] = {}
+        self._in_progress: Counter[str] = Counter()
+        for owner, at in accepted:
+            self._accepted.setdefault(owner, []).append(at)
+
+    @contextmanager
+    def counting(
+        self,
+        graph: JobGraph,
+        owner: str,
+        rights: CallerRights,
+        *,
+        unfinished: Callable[[], int],
+        now: Millis,
+    ) -> Iterator[None]:
+        """Count the submission while it is in progress; raise the reason if it is one too many.
+
+        `unfinished` counts the jobs of the owner that are known and have not ended.
+        """
+        refusal = self._find_refusal(graph, owner, rights, unfinished, now)
+        if refusal is not None:
+            raise refusal
+        self._in_progress[owner] += 1
+        try:
+            yield
+        finally:
+            self._in_progress[owner] -= 1
+
+    def note_accepted(self, owner: str, now: Millis) -> None:
+        times = recent_times(self._accepted.get(owner, ()), now)
+        self._accepted[owner] = [*times, now]
+
+    def _find_refusal(
+        self,
+        graph: JobGraph,
+        owner: str,
+        rights: CallerRights,
+        unfinished: Callable[[], int],
+        now: Millis,
+    ) -> StokerError | None:
+        limits = rights.limits
+        forbidden = find_forbidden(graph, rights.name, limits)
+        if forbidden is not None or (limits.max_jobs is None and limits.max_submissions is None):
+            return forbidden
+        in_progress = self._in_progress[owner]
+        return find_excess(
+            rights.name,
+            limits,
+            unfinished=in_progress + unfinished(),
+            accepted=[*self._accepted.get(owner, ()), *[now] * in_progress],
+            now=now,
+        )
