@@ -22,8 +22,9 @@ def size_text(size: int) -> str:
 
 def continuation_text(path: str) -> str:
     return (
-        f"The job continues the output of an earlier run, from its last checkpoint {path} "
-        "(--no-continue: it does not, and is refused where Spark would skip batches)."
+        "The job writes into the output of an earlier run, so it continues from the last "
+        f"checkpoint of that run: {path}\n"
+        "To begin anew instead, remove the output first, or write into another directory."
     )
 
 
@@ -36,12 +37,15 @@ def left_state_text(details: JobDetails) -> str | None:
     retained = details.checkpoints.retained
     if retained is None or retained.path is None:
         return (
-            "No checkpoint of it is kept: another run begins from the start. "
-            "stoker stop ends a job with a savepoint, from which another run continues."
+            "No checkpoint of this job is kept, so a new run cannot continue where it ended. It "
+            "reads its sources from their beginning, and needs an output without the files of "
+            "this job: remove them first, or name another directory. (stoker stop JOB ends a job "
+            "with a savepoint, from which a new run continues.)"
         )
     return (
         f"Its last checkpoint is kept: {retained.path}\n"
-        "A run that writes the same files continues from there by itself, any other with: "
+        "Run the same file again, with the same output, and it continues from there by itself. To "
+        "continue from there with another job or another output: "
         f"stoker run -s {shlex.quote(retained.path)} FILE"
     )
 

@@ -14,6 +14,7 @@ This module only decides. It neither sends nor waits.
 """
 
 import logging
+import re
 from urllib.parse import SplitResult, urlsplit
 
 from stoker.client.answers import answer_too_late
@@ -55,6 +56,8 @@ def _is_usable(parts: SplitResult) -> bool:
 
 
 log = logging.getLogger(__name__)
+
+_ADVICE = re.compile(r"(;|, then) try again( later| shortly)?$")
 
 
 def log_retry(reason: str) -> None:
@@ -110,7 +113,7 @@ class Attempts:
         self._asked = 0
         self._refusal: str | None = None
         self.reason = ""
-        """Why the last round of attempts failed, in words."""
+        """Why the last round of attempts failed, without the advice to try again."""
         self._rounds_refused = 0
         self._rounds_silent = 0
 
@@ -159,7 +162,7 @@ class Attempts:
         if self._refusal is None:
             return self._after_silence(waited)
         message, self._refusal = self._refusal, None
-        self.reason = message
+        self.reason = _ADVICE.sub("", message)
         self._rounds_refused += 1
         retries, pause = self._patience_with_refusals()
         if self._rounds_refused > retries:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pyarrow.dataset
@@ -61,7 +62,7 @@ def test_a_job_that_finished_or_was_cancelled_goes_on(
     stoker: CommandLine, numbers: Numbers
 ) -> None:
     first = stoker("run", numbers.file)
-    assert "continues the output" not in first.stderr
+    assert "it continues from" not in first.stderr
     assert numbers.is_caught_up
 
     numbers.write()
@@ -76,9 +77,7 @@ def test_a_job_that_finished_or_was_cancelled_goes_on(
 
     numbers.write()
     third = stoker("run", numbers.file)
-    assert (
-        f"continues the output of an earlier run, from its last checkpoint {path}" in third.stderr
-    )
+    assert f"it continues from the last checkpoint of that run: {path}" in third.stderr
     assert numbers.is_caught_up
 
     listed = json.loads(stoker("checkpoint", "list", "--json").stdout)
@@ -89,8 +88,14 @@ def test_a_job_that_finished_or_was_cancelled_goes_on(
     for each in mine:
         stoker("checkpoint", "dispose", each)
     assert numbers.name not in stoker("checkpoint", "list").stdout
+    # Nothing is kept of the earlier run: what is left is to begin anew, here or elsewhere.
     refused = stoker("run", numbers.file, expect=1)
-    assert "SinkIsAhead" in refused.stderr + refused.stdout
+    output = refused.stderr + refused.stdout
+    assert "SinkIsAhead" in output
+    assert "if stoker checkpoint list or stoker savepoint list still shows one" in output
+    shutil.rmtree(re.search(r"remove the directory (\S+) first", output)[1])  # type: ignore[index]
+    stoker("run", numbers.file)
+    assert numbers.is_caught_up
 
 
 def test_a_job_that_may_not_continue_is_refused_with_the_way_on(
@@ -138,7 +143,7 @@ def test_savepoints_need_no_directory_on_a_local_cluster(
     # The savepoint with which it was stopped is the last checkpoint of the job.
     numbers.write()
     again = stoker("run", numbers.file)
-    assert f"from its last checkpoint {stopped}" in again.stderr
+    assert f"from the last checkpoint of that run: {stopped}" in again.stderr
     assert numbers.is_caught_up
     for path in json.loads(stoker("savepoint", "list", "--json").stdout):
         stoker("savepoint", "dispose", path["path"])
@@ -157,6 +162,6 @@ def test_a_job_without_a_standing_cluster_goes_on_as_well(
         again = stoker("run", numbers.file)
     finally:
         stoker("cluster", "down", "--purge", "--yes")
-    assert "continues the output of an earlier run" in again.stderr
+    assert "it continues from the last checkpoint of that run" in again.stderr
     assert str(stoker.home / "checkpoints") in again.stderr
     assert numbers.is_caught_up

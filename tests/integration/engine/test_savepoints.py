@@ -243,7 +243,7 @@ async def test_a_new_job_is_refused_an_output_directory_with_batches_of_another(
     failure = (await running.outcome()).failure
     assert failure is not None
     assert failure.error == "SinkIsAhead"
-    assert "write into another directory" in failure.message
+    assert "(3) write into another directory" in failure.message
     assert not failure.retriable
 
 

@@ -296,7 +296,8 @@ def test_the_end_of_a_stream_names_what_is_kept_of_it_or_says_what_is_given_up()
     assert "stoker run -s /kept/checkpoint-1 FILE" in kept
     lost = left_state_text(ended_stream(JobStatus.CANCELED, None))
     assert lost is not None
-    assert "begins from the start" in lost
+    assert "a new run cannot continue where it ended" in lost
+    assert "remove them first, or name another directory" in lost
     assert "stoker stop" in lost
     assert left_state_text(ended_stream(JobStatus.FINISHED, None)) is None
     batch = job_details(RUNNING, JobStatus.CANCELED, ExecutionState.CANCELED)

@@ -27,6 +27,30 @@ def test_an_invalid_url_of_a_master_is_refused(text: str) -> None:
         parse_masters(text)
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            "the leading master at http://b refuses connections; try again",
+            "the leading master at http://b refuses connections",
+        ),
+        (
+            "no dispatcher leads at the moment; try again shortly",
+            "no dispatcher leads at the moment",
+        ),
+        ("the disk is full; free some space, then try again", "the disk is full; free some space"),
+    ],
+)
+def test_the_reason_of_a_repetition_does_not_ask_to_try_again(answer: str, reason: str) -> None:
+    """The client says before it that it tries again; an error keeps the advice."""
+    attempts = Attempts(Masters(("http://a",)), ClientOptions(retries=1))
+    attempts.record_answer()
+    attempts.record_unavailable(answer)
+    assert attempts.reason == reason
+    with pytest.raises(Unavailable, match="try again"):
+        attempts.record_unavailable(answer)
+
+
 def test_a_call_is_repeated_20_times_3_seconds_apart_by_default() -> None:
     """The attempt after the last repetition raises Unavailable (REST-25)."""
     attempts = Attempts(Masters(("http://a",)), ClientOptions())

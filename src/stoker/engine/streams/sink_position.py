@@ -134,14 +134,16 @@ def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
 def _sink_is_ahead(
     sink: str, path: str, batches: str, committed: int, writer: JobId | None = None
 ) -> CannotRun:
-    known = "has no batch yet" if committed < 0 else f"is at batch {committed}"
     who = "an earlier run" if writer is None else f"job {writer}"
+    start = "starts without a checkpoint" if committed < 0 else f"starts after batch {committed}"
     return CannotRun(
         "SinkIsAhead",
-        f"{path} has the batches {batches} of {who}, and {sink} {known}: Spark would "
-        "skip batches that it takes for written; write into another directory, or start "
-        "from the savepoint or checkpoint that belongs to it: stoker checkpoint list and stoker "
-        "savepoint list show those that are kept, stoker run -s PATH FILE starts from one",
+        f"{path} already has the batches {batches}, written by {who}, and {sink} {start}: Spark "
+        "would take new batches with these numbers for written and drop their rows. Three ways "
+        "on: (1) continue after them from the checkpoint or savepoint of that run, if "
+        "stoker checkpoint list or stoker savepoint list still shows one: "
+        "stoker run -s PATH FILE; (2) begin anew: remove the directory "
+        f"{path} first, with all that it holds; (3) write into another directory",
     )
 
 

@@ -29,6 +29,17 @@ QUIET_SECONDS = 10.0
 _PING_PATH = "/v1/config"
 
 
+def describe_failure(error: httpx.TransportError) -> str:
+    """What the master did, as the end of a sentence that begins with it."""
+    if isinstance(error, httpx.TimeoutException):
+        return "does not answer in time"
+    if isinstance(error, httpx.ConnectError):
+        # httpx says only this when the connection was refused.
+        detail = str(error).replace("All connection attempts failed", "")
+        return f"cannot be reached ({detail})" if detail else "refuses connections"
+    return "closed the connection before it had answered"
+
+
 async def _ping(http: httpx.AsyncClient, url: str) -> str | None:
     """Why this master counts as dead or frozen, or None if it answers."""
     try:
@@ -37,7 +48,7 @@ async def _ping(http: httpx.AsyncClient, url: str) -> str | None:
     except TimeoutError:
         return f"has been silent for {PING_TIMEOUT_SECONDS:g} s"
     except httpx.TransportError as error:
-        return f"does not answer: {error!r}"
+        return describe_failure(error)
     return None
 
 
@@ -160,7 +171,7 @@ class Forwarder:
             try:
                 return answer.result()
             except httpx.TransportError as error:
-                raise _unreachable(leader_url, f"does not answer: {error!r}") from error
+                raise _unreachable(leader_url, describe_failure(error)) from error
 
     async def _next_chunk(self, chunks: AsyncIterator[bytes], leader_url: str) -> bytes | None:
         reading = asyncio.ensure_future(anext(chunks, None))

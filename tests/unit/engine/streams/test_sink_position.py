@@ -52,13 +52,13 @@ def test_a_written_batch_that_the_checkpoint_did_not_plan_is_refused(
     create_batches(tmp_path / "out" / "_spark_metadata", "9.compact", "10")
     create_batches(tmp_path / "checkpoint" / "commits", "9")
     create_batches(tmp_path / "checkpoint" / "offsets", "9")
-    with pytest.raises(CannotRun, match=r"batches up to 10 .* is at batch 9"):
+    with pytest.raises(CannotRun, match=r"batches up to 10,.* starts after batch 9"):
         check_local(tmp_path)
 
 
 def test_a_first_start_in_a_directory_with_a_single_batch_is_refused(tmp_path: Path):
     create_batches(tmp_path / "out" / "_spark_metadata", "0")
-    with pytest.raises(CannotRun, match="has no batch yet"):
+    with pytest.raises(CannotRun, match="starts without a checkpoint"):
         check_local(tmp_path)
     create_batches(tmp_path / "checkpoint" / "offsets", "0")
     check_local(tmp_path)
@@ -67,14 +67,14 @@ def test_a_first_start_in_a_directory_with_a_single_batch_is_refused(tmp_path: P
 def test_a_sink_log_ahead_of_the_checkpoint_is_refused(tmp_path: Path):
     create_batches(tmp_path / "out" / "_spark_metadata", "9.compact", "11")
     create_batches(tmp_path / "checkpoint" / "commits", "9")
-    with pytest.raises(CannotRun, match=r"batches up to 11 .* is at batch 9"):
+    with pytest.raises(CannotRun, match=r"batches up to 11,.* starts after batch 9"):
         check_local(tmp_path)
 
 
 def test_a_first_start_is_refused_in_a_used_directory_and_accepted_in_a_new_one(tmp_path: Path):
     check_local(tmp_path)
     create_batches(tmp_path / "out" / "_spark_metadata", "0", "1")
-    with pytest.raises(CannotRun, match="has no batch yet"):
+    with pytest.raises(CannotRun, match="starts without a checkpoint"):
         check_local(tmp_path)
 
 
@@ -282,7 +282,7 @@ def test_a_restored_job_may_continue_in_the_directory_of_the_saved_job():
 
 
 def test_a_remote_batch_that_the_checkpoint_did_not_plan_is_refused():
-    with pytest.raises(CannotRun, match=r"batches beyond 9 .* is at batch 9"):
+    with pytest.raises(CannotRun, match=r"batches beyond 9,.* starts after batch 9"):
         check_remote(Store(commits=["8", "9"], log=["9.compact", "10"]), format="parquet")
 
 
@@ -301,7 +301,9 @@ def test_a_log_without_the_last_batch_is_refused_since_spark_would_fail_to_compa
 
 def test_a_remote_directory_ahead_of_the_checkpoint_is_refused():
     for log in (["9.compact", "11"], ["19.compact"], ["20"], ["99.compact", "100"]):
-        with pytest.raises(CannotRun, match=r"batches beyond 10 .* is at batch 9") as refused:
+        with pytest.raises(
+            CannotRun, match=r"batches beyond 10,.* starts after batch 9"
+        ) as refused:
             check_remote(Store(commits=["9"], offsets=["9", "10"], log=log), format="parquet")
         assert refused.value.error == "SinkIsAhead"
 
