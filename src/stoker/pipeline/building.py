@@ -72,7 +72,12 @@ def assemble(
 ) -> LoadedJob:
     """Raises InvalidJobGraph with all faults of the draft, its files and its graph."""
     job_directory = str(base_directory.absolute())
-    values, faults = resolve(draft.parameters, params, job_directory=job_directory)
+    values, faults = resolve(
+        draft.parameters,
+        params,
+        job_directory=job_directory,
+        declaration=draft.parameter_declaration,
+    )
     substitution = Substitution({JOB_DIRECTORY: job_directory, **values})
     translation = _Translation(draft, substitution, values)
     vertices = tuple(translation.vertex(vertex) for vertex in draft.vertices)

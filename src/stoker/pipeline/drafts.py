@@ -61,6 +61,10 @@ class JobDraft:
     configuration: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str | None] = field(default_factory=dict)
     """Name to default; None means that a value must be given."""
+    parameter_declaration: str = field(
+        default="declare it: Pipeline(…, parameters={{'{name}': None}})", compare=False
+    )
+    """How the author declares one more parameter, `{name}`."""
     restart: RestartPolicy | None = None
     demands: Demands = Demands()
     python_files: tuple[Path, ...] = ()

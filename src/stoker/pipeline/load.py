@@ -131,10 +131,16 @@ def _check_program(script: Path, pipeline: str | None, settings: JobSettings) ->
 
 
 def _check_pipeline(file: Path, settings: JobSettings) -> None:
-    if settings.requirements is not None or settings.environment:
+    given = ["--requirements"] if settings.requirements is not None else []
+    given += [f"--env {name}" for name in settings.environment if name != "PYTHONPATH"]
+    if "PYTHONPATH" in settings.environment:
+        given.append("PYTHONPATH (--env, --pyPythonPath)")
+    if given:
+        is_or_are = "is" if len(given) == 1 else "are"
         raise InvalidInput(
-            f"{file.name}: --requirements, --env and --pyPythonPath are for programs, and this is "
-            "not one; name what its functions import with --py-file or --wheel"
+            f"{file.name}: {' and '.join(given)} {is_or_are} for programs, which have a process of "
+            "their own, and this is not one; give what its functions import with --py-file FILE.py "
+            "or --wheel FILE.whl"
         )
 
 

@@ -46,16 +46,23 @@ class Substitution:
 
 
 def resolve(
-    declared: Mapping[str, str | None], given: Mapping[str, str], *, job_directory: str
+    declared: Mapping[str, str | None],
+    given: Mapping[str, str],
+    *,
+    job_directory: str,
+    declaration: str,
 ) -> tuple[dict[str, str], list[Fault]]:
-    """The value of every declared parameter, and the faults of the given ones."""
+    """The value of every declared parameter, and the faults of the given ones.
+
+    `declaration` tells how a job of this kind declares the parameter `{name}`.
+    """
     faults = [*_bad_names(declared)]
     for name in given:
         if name not in declared:
             remedy = (
                 did_you_mean(name, declared)
                 if declared
-                else "the job declares no parameters; add it to parameters="
+                else f"the job declares no parameters; {declaration.format(name=name)}"
             )
             faults.append(Fault(f"parameter '{name}'", "the job has no such parameter", remedy))
     defaults = Substitution({JOB_DIRECTORY: job_directory})

@@ -194,6 +194,10 @@ def script_draft(script: str, *, file: str, default_name: str) -> JobDraft:
         name=name,
         vertices=(ScriptDraft(name=SCRIPT_VERTEX, statements=tuple(statements)),),
         parameters=parameters,
+        parameter_declaration=(
+            "declare it at the top of the script: -- param: {name}, and use it as :{name} or "
+            "${{{name}}}"
+        ),
         configuration=configuration,
     )
 

@@ -52,7 +52,11 @@ def yaml_draft(text: str, *, file: str, default_name: str, load_function: LoadFu
     pipeline = yaml_job.pipeline(reader.entries(root, "the job", _JOB), default_name)
     if reader.faults:
         raise InvalidJobGraph([str(fault) for fault in reader.faults])
-    return replace(pipeline.draft(), lines=yaml_job.lines)
+    return replace(
+        pipeline.draft(),
+        lines=yaml_job.lines,
+        parameter_declaration="declare it in the file: parameters: {{{name}: null}}",
+    )
 
 
 @dataclass

@@ -86,13 +86,53 @@ def test_parameters_are_refused_for_a_program(stoker, job) -> None:
     refused(result, "a program has no parameters", "--param day", code=1)
 
 
-@pytest.mark.parametrize("more", [["--env", "A=1"], ["--requirements", "needs.txt"]])
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["--env", "A=1"], "--env A is for programs"),
+        (["--requirements", "needs.txt"], "job.yml: --requirements is for programs"),
+        (["-pypath", "lib"], "--pyPythonPath) is for programs"),
+        (
+            ["--requirements", "needs.txt", "--env", "A=1"],
+            "--requirements and --env A are for programs",
+        ),
+    ],
+)
 def test_options_only_for_programs_are_refused_for_pipelines(
-    stoker, job, more: list[str], monkeypatch, tmp_path
+    stoker, job, more: list[str], named: str, monkeypatch, tmp_path
 ) -> None:
+    """The message names the option that was given, and no other."""
     monkeypatch.chdir(tmp_path)
     job("", "needs.txt")
-    refused(stoker("info", job(GOOD), *more), "are for programs, and this is not one", code=1)
+    result = stoker("info", job(GOOD), *more)
+    refused(result, named, "--wheel FILE.whl", code=1)
+    assert ("--pyPythonPath" in result.stderr) == ("-pypath" in more)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "remedy"),
+    [
+        ("q.sql", "select 1", "declare it at the top of the script: -- param: x, and use it as :x"),
+        ("job.yml", GOOD, "declare it in the file: parameters: {x: null}"),
+    ],
+)
+def test_a_parameter_that_is_not_declared_is_refused_with_how_to_declare_it(
+    stoker, job, file: str, text: str, remedy: str
+) -> None:
+    refused(stoker("info", job(text, file), "--param", "x=1"), remedy, code=1)
+
+
+def test_a_script_declares_its_parameter_as_the_refusal_says(stoker, job) -> None:
+    script = job("-- param: x\nselect :x, '${x}'", "q.sql")
+    assert stoker("info", script, "--param", "x=1").exit_code == 0
+
+
+def test_an_unknown_option_may_be_meant_for_the_program(stoker, job) -> None:
+    program = job("import sys\n", "prog.py")
+    result = stoker("info", program, "--flag", "3")
+    hint = f"info {program} -- --flag"
+    refused(result, "No such option '--flag'", hint, code=2)
+    assert stoker("info", program, "--", "--flag", "3").exit_code == 0
 
 
 def test_a_missing_requirements_file_is_named(stoker, job) -> None:

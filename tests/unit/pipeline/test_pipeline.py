@@ -159,7 +159,8 @@ def test_an_unknown_parameter_comes_with_a_suggestion(refusal: Refusal) -> None:
         "the job cannot be accepted: parameter 'dya': the job has no such parameter "
         "(did you mean 'day'?)"
     )
-    assert "the job declares no parameters" in refusal(lambda: small().build(params={"a": "x"}))
+    undeclared = refusal(lambda: small().build(params={"a": "x"}))
+    assert "declares no parameters; declare it: Pipeline(…, parameters={'a': None})" in undeclared
 
 
 def test_a_required_parameter_must_be_given(refusal: Refusal) -> None:

@@ -4,11 +4,11 @@ import click
 
 from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.options.job import JobFile, job_file_options
+from stoker.cli.options.job import JobCommand, JobFile, job_file_options
 from stoker.core.description import describe, to_json
 
 
-@click.command()
+@click.command(cls=JobCommand)
 @job_file_options
 @shared_options
 def info(invocation: Invocation, job_file: JobFile) -> int:

@@ -22,6 +22,7 @@ from stoker.cli.options.failure import trace_option
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.options.job import (
+    JobCommand,
     JobFile,
     StartingPoint,
     job_file_options,
@@ -42,7 +43,7 @@ from stoker.core.states import JobStatus
 from stoker.pipeline.building import LoadedJob
 
 
-@click.command()
+@click.command(cls=JobCommand)
 @click.option("-d", "--detached", is_flag=True, help="Return when the job is accepted.")
 @click.option(
     "-sae",

@@ -7,13 +7,18 @@ from stoker.cli.follow import follow_replacement
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import AliasedOption
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.options.job import JobFile, allow_non_restored_state_option, job_file_options
+from stoker.cli.options.job import (
+    JobCommand,
+    JobFile,
+    allow_non_restored_state_option,
+    job_file_options,
+)
 from stoker.cli.output import absolute_location
 from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import Unavailable
 
 
-@click.command()
+@click.command(cls=JobCommand)
 @job_argument
 @click.option(
     "--savepoint-path",

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -200,6 +201,23 @@ class Parallelism(click.IntRange):
                 ctx,
             )
         return super().convert(value, param, ctx)
+
+
+class JobCommand(click.Command):
+    """A command with FILE and ARGS: an unknown option may be meant for the program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            file = next((each for each in args if each.endswith(".py")), None)
+            if file is None:
+                raise
+            raise click.UsageError(
+                f"{error.format_message()} Arguments for the file itself follow two dashes: "
+                f"{ctx.command_path} {shlex.quote(file)} -- {error.option_name}",
+                ctx,
+            ) from error
 
 
 def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
