@@ -277,7 +277,7 @@ class YieldsToThreads:
 
 
 def test_threads_that_build_at_the_same_time_all_send_their_code_along() -> None:
-    captured = [YieldsToThreads() for _ in range(20)]
+    captured = [YieldsToThreads() for _ in range(5)]
 
     def load(spark: Any) -> Any:
         return rows_of_nothing(spark) if captured else None
@@ -288,7 +288,7 @@ def test_threads_that_build_at_the_same_time_all_send_their_code_along() -> None
 
     def build_often() -> set[bytes]:
         start.wait()
-        return {payload_of(job.build(), "raw") for _ in range(20)}
+        return {payload_of(job.build(), "raw") for _ in range(5)}
 
     with ThreadPoolExecutor(4) as threads:
         builds = [threads.submit(build_often) for _ in range(4)]
