@@ -3,7 +3,7 @@
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
-from stoker.gateways.dispatcher import SavepointStatus
+from stoker.gateways.dispatcher import CallerRights, SavepointStatus
 from stoker.testing.rest import DispatcherInMemory
 
 
@@ -27,5 +27,5 @@ class InstantSavepoints(DispatcherInMemory):
     ) -> SavepointStatus:
         return SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
 
-    async def dispose_savepoint(self, path: str) -> None:
+    async def dispose_savepoint(self, path: str, rights: CallerRights | None = None) -> None:
         self.disposed.append(path)

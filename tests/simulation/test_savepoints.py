@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.faults import ProcessKiller
+from simulation.faults import ProcessKiller, fail_over
 from simulation.scenarios import (
     SAVEPOINT_DIRECTORY,
     STOP,
@@ -26,6 +26,7 @@ from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import (
     CannotTakeSavepoint,
     Conflict,
+    Forbidden,
     InvalidInput,
     NotFound,
     StokerError,
@@ -34,7 +35,7 @@ from stoker.core.failpoints import armed
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
-from stoker.gateways.dispatcher import SavepointStatus
+from stoker.gateways.dispatcher import CallerRights, SavepointStatus
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 from unit.savepoints.checkpoint_files import JOB, FakeQuery
@@ -73,6 +74,42 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path) -> None
         assert cluster.saved.files == {}
         await cluster.cancel(second)
         assert await cluster.wait_for_end(second) is JobStatus.CANCELED
+
+    simulate(tmp_path, scenario)
+
+
+def test_a_savepoint_belongs_to_the_owner_of_its_job(tmp_path: Path) -> None:
+    """Nobody else starts from it, or removes it, except who may do everything."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        ana, bob = (CallerRights(name=name, only_own=True) for name in ("ana", "bob"))
+        graph = stream(cluster)
+        await cluster.ask(lambda d: d.submit_job(graph, "ana", ana))
+        await wait_until_running(cluster, graph.job_id)
+        # The next leader knows the owner from the record of the job.
+        await fail_over(cluster)
+        await wait_until_running(cluster, graph.job_id)
+        status = await take_savepoint(cluster, graph.job_id, STOP)
+        assert status.taken is not None
+        path = status.taken.path
+        [listed] = await cluster.ask(lambda d: d.savepoints(SAVEPOINT_DIRECTORY))
+        assert listed.owner == "ana"
+        again = msgspec.structs.replace(stream(cluster), restore=Restore(path=path))
+        for refused in (
+            cluster.ask(lambda d: d.submit_job(again, "bob", bob)),
+            cluster.ask(lambda d: d.dispose_savepoint(path, bob)),
+        ):
+            with pytest.raises(Forbidden, match="belongs to ana, and bob may use its own only"):
+                await refused
+        await cluster.ask(lambda d: d.submit_job(again, "ana", ana))
+        await wait_until_running(cluster, again.job_id)
+        by_operator = msgspec.structs.replace(again, job_id=cluster.ids.job())
+        await cluster.ask(lambda d: d.submit_job(by_operator, "op", CallerRights(name="op")))
+        await wait_until_running(cluster, by_operator.job_id)
+        await cluster.ask(lambda d: d.dispose_savepoint(path, ana))
+        for job_id in (again.job_id, by_operator.job_id):
+            await cluster.cancel(job_id)
+            assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
     simulate(tmp_path, scenario)
 

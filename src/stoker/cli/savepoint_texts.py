@@ -73,6 +73,7 @@ def manifest_text(path: str, manifest: SavepointManifest) -> str:
         ("path", path),
         ("kind", manifest.kind),
         ("job", f"{manifest.job_id} ({manifest.job_name})"),
+        ("owner", manifest.owner or "not known"),
         ("taken", moment_text(manifest.created_at)),
         ("versions", f"Stoker {manifest.stoker_version}, Spark {manifest.spark_version}"),
         ("content", f"{len(manifest.files)} files, {size_text(manifest.size)}"),

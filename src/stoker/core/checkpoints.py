@@ -116,3 +116,5 @@ class SavepointSummary(Value):
     """Whether the cluster deletes the savepoint when newer ones replace it, or by its age."""
     damage: str | None = None
     """Why the savepoint cannot be used; None if its manifest can be read."""
+    owner: str = ""
+    """Owner of the job of which it was taken; empty if that is not known."""

@@ -60,6 +60,7 @@ from stoker.gateways.job import JobToRun
 from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutorDetails
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, PutOutcome, Stored
 from stoker.rpc.service import Endpoint
+from stoker.savepoints.access import ALL_SAVEPOINTS, SavepointAccess
 from stoker.savepoints.catalog import dispose, list_savepoints
 from stoker.savepoints.predecessors import continue_output
 from stoker.savepoints.restore import check_savepoint_of
@@ -137,7 +138,7 @@ class Dispatcher(Endpoint):
                 stack.enter_context(self._counting(graph, owner, rights, now))
                 self._jobs.queues.check(graph)
                 stack.enter_context(self._jobs.outputs.reserve(graph))
-                graph = await self._check_new(graph)
+                graph = await self._check_new(graph, rights)
                 outcome = await self._stores.graphs.add(graph, submitted_at=now, owner=owner)
             if isinstance(outcome, Stored):
                 log.info("job %s (%s) accepted", graph.job_id, graph.name)
@@ -165,17 +166,23 @@ class Dispatcher(Endpoint):
 
         return self._submissions.counting(graph, owner, rights, unfinished=unfinished, now=now)
 
-    async def _check_new(self, graph: JobGraph) -> JobGraph:
+    async def _check_new(self, graph: JobGraph, rights: CallerRights) -> JobGraph:
         """Check what the job needs, before its record, so that a refused job leaves no record.
 
         Returns the graph with the origin from which the job starts.
         """
-        services = self._services
+        services, access = self._services, self._savepoint_access(rights)
         await self.check_artifacts(graph)
         if graph.restore is None:
-            return await continue_output(graph, services.storage, services.savepoints)
-        await check_savepoint_of(graph, services.savepoints.open_storage)
+            return await continue_output(graph, services.storage, services.savepoints, access)
+        await check_savepoint_of(graph, services.savepoints.open_storage, access)
         return graph
+
+    def _savepoint_access(self, rights: CallerRights | None) -> SavepointAccess:
+        if rights is None or not rights.only_own:
+            return ALL_SAVEPOINTS
+        options = self._services.savepoints.options
+        return SavepointAccess(owner=rights.name, without_owner=options.use_without_owner)
 
     async def check_artifacts(self, graph: JobGraph) -> None:
         """Raise InvalidInput when a file that the graph names was not uploaded."""
@@ -355,8 +362,10 @@ class Dispatcher(Endpoint):
     async def retained_checkpoints(self) -> list[SavepointSummary]:
         return await list_retained(self._services.storage, self._services.savepoints)
 
-    async def dispose_savepoint(self, path: str) -> None:
-        await dispose(path, self._services.savepoints.open_storage, self._services.storage)
+    async def dispose_savepoint(self, path: str, rights: CallerRights | None = None) -> None:
+        access = self._savepoint_access(rights)
+        open_storage = self._services.savepoints.open_storage
+        await dispose(path, open_storage, self._services.storage, access)
 
     async def trigger_replacement(
         self, request: ReplacementRequest, rights: CallerRights | None = None

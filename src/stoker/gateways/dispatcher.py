@@ -28,6 +28,8 @@ class CallerRights(Value):
     name: str = ""
     """Name of its token."""
     limits: SubmissionLimits = NO_LIMITS
+    only_own: bool = False
+    """Whether it may use only the savepoints of its own jobs."""
 
 
 class Submitted(Value):
@@ -203,10 +205,11 @@ class DispatcherGateway(Protocol):
         """The retained checkpoints of ended jobs, newest first."""
         ...
 
-    async def dispose_savepoint(self, path: str) -> None:
+    async def dispose_savepoint(self, path: str, rights: CallerRights | None = None) -> None:
         """Delete a savepoint. UnusableSavepoint when the path has none.
 
-        InvalidInput for the files of a job of this cluster.
+        InvalidInput for the files of a job of this cluster, Forbidden for the savepoint of another
+        owner.
         """
         ...
 

@@ -65,7 +65,7 @@ class ExecutionGraph:
         owner: str = "",
     ) -> None:
         self.graph = graph
-        self._owner = owner
+        self.owner = owner
         self.job_id = graph.job_id
         self.status = JobStatus.INITIALIZING
         self.timestamps: dict[JobStatus, Millis] = {JobStatus.INITIALIZING: submitted_at}
@@ -127,7 +127,7 @@ class ExecutionGraph:
             engine=engine_text(self.graph),
             restarts=self.restarts,
             parameters=self.graph.parameters,
-            owner=self._owner,
+            owner=self.owner,
         )
 
     def start(

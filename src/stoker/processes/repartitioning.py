@@ -80,6 +80,7 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
             stoker_version=__version__,
             spark_version=manifest.spark_version,
             stopped=manifest.stopped,
+            owner=manifest.owner,
         )
         await SavepointWriter(work, graph, made, header, artifacts).write(regions)
     return made.url

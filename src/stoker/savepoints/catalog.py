@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.failpoints import failpoint
+from stoker.savepoints.access import ALL_SAVEPOINTS, SavepointAccess
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import MANIFEST
 from stoker.savepoints.places import normal_form
@@ -52,8 +53,16 @@ async def summary_of(location: SavepointLocation) -> SavepointSummary:
     return manifest.summary(url)
 
 
-async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage) -> None:
-    """Delete a savepoint; refuses a directory without a manifest, or of a job of this cluster."""
+async def dispose(
+    path: str,
+    open_storage: OpenStorage,
+    cluster_storage: Storage,
+    access: SavepointAccess = ALL_SAVEPOINTS,
+) -> None:
+    """Delete a savepoint; refuses a directory without a manifest, or of a job of this cluster.
+
+    Forbidden if the caller may not use the savepoint.
+    """
     location = locate(path, open_storage)
     jobs = normal_form(cluster_storage.url("jobs"))
     if f"{normal_form(location.url)}/".startswith(f"{jobs}/"):
@@ -61,7 +70,8 @@ async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage
             f"{location.url} belongs to a job of this cluster and is not a savepoint; the files "
             "of a job are deleted when the job has ended"
         )
-    await read_manifest(location)
+    manifest = await read_manifest(location)
+    access.check(location.url, manifest.owner)
     await remove(location)
 
 

@@ -70,6 +70,8 @@ class SavepointManifest(Value):
     """Whether all queries had stopped at a batch boundary: a planned batch then had no effect."""
     expires: bool = False
     """Whether the cluster made it unasked, and removes it when it is one of too many or too old."""
+    owner: str = ""
+    """Owner of the job; empty if that is not known."""
 
     @property
     def size(self) -> int:
@@ -95,6 +97,7 @@ class SavepointManifest(Value):
             size_bytes=self.size,
             batches=self.batches,
             expires=self.expires,
+            owner=self.owner,
         )
 
 

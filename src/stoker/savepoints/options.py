@@ -15,6 +15,7 @@ from stoker.core.options import option
 
 SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
 RETAINED_DIRECTORY = "execution.checkpointing.dir"
+USE_WITHOUT_OWNER = "savepoint.use-without-owner"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,12 @@ class SavepointOptions:
         "Kinds of storage that requests may name for savepoints, by the scheme of their URLs, such "
         "as s3 or hdfs; file and those of the configured directories need no entry.",
         (),
+    )
+    use_without_owner: bool = option(
+        USE_WITHOUT_OWNER,
+        "Whether tokens of the role submit may use savepoints that name no owner, because an "
+        "earlier release took them. Tokens of the role operate may use all.",
+        False,
     )
     retained_directory: str | None = option(
         RETAINED_DIRECTORY,

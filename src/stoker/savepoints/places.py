@@ -74,7 +74,7 @@ class Places:
             if f"{place}/".startswith(f"{root.rstrip('/')}/") and ".." not in place.split("/"):
                 return root
         raise Forbidden(
-            "a token of the role read sees savepoints only below the directories of the "
+            "a token of the role read or submit sees savepoints only below the directories of the "
             "configuration: execution.checkpointing.savepoint-dir, execution.checkpointing.dir and "
             "the storage of the cluster"
         )

@@ -24,10 +24,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stoker.core.errors import IncompatibleSavepoint, InvalidInput, StokerError
+from stoker.core.errors import Forbidden, IncompatibleSavepoint, InvalidInput, StokerError
 from stoker.core.graph import FormatWrite, JobGraph, JobType, Restore, Sink
 from stoker.core.ids import JobId
 from stoker.core.spark_paths import local_path
+from stoker.savepoints.access import ALL_SAVEPOINTS, SavepointAccess
 from stoker.savepoints.compatibility import compare
 from stoker.savepoints.locations import SavepointLocation, SavepointServices, read_manifest
 from stoker.savepoints.manifest import SavedQuery, SavepointManifest
@@ -49,11 +50,15 @@ class Output:
 
 
 async def continue_output(
-    graph: JobGraph, storage: Storage, services: SavepointServices
+    graph: JobGraph,
+    storage: Storage,
+    services: SavepointServices,
+    access: SavepointAccess = ALL_SAVEPOINTS,
 ) -> JobGraph:
     """The graph, with the checkpoint to start from if it continues the outputs of an ended job.
 
-    Raises InvalidInput when it would have to continue and cannot.
+    Raises InvalidInput when it would have to continue and cannot, and Forbidden when the checkpoint
+    belongs to somebody else.
     """
     if graph.restore is not None or graph.job_type is not JobType.STREAMING:
         return graph
@@ -71,6 +76,8 @@ async def continue_output(
         # The query itself refuses to begin where rows would be lost.
         log.warning("job %s: whether it continues an output is unknown: %s", graph.job_id, error)
         return graph
+    if not access.allows(manifest.owner):
+        raise _foreign_output(outputs, manifest)
     reasons = reasons_against(outputs, manifest, saved, graph)
     if reasons:
         raise _cannot_continue(outputs, manifest, location, reasons)
@@ -142,13 +149,26 @@ def _position(output: OutputLog) -> str:
     return "has no batch" if output.last_batch < 0 else f"has the batches up to {output.last_batch}"
 
 
+def _foreign_output(outputs: list[Output], manifest: SavepointManifest) -> Forbidden:
+    path = _written_path(outputs)
+    return Forbidden(
+        f"{path} holds the output of a job of {manifest.owner or 'an unknown owner'}; only its "
+        "owner, or a token with the role operate, can continue it: write into another directory",
+        path=path,
+    )
+
+
+def _written_path(outputs: list[Output]) -> str:
+    return next(output.path for output in outputs if output.log.last_batch >= 0)
+
+
 def _cannot_continue(
     outputs: list[Output],
     manifest: SavepointManifest,
     location: SavepointLocation,
     reasons: list[str],
 ) -> InvalidInput:
-    path = next(output.path for output in outputs if output.log.last_batch >= 0)
+    path = _written_path(outputs)
     return IncompatibleSavepoint(
         location.url,
         [

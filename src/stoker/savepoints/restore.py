@@ -17,6 +17,7 @@ from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.values import Millis, Value, decode_value
+from stoker.savepoints.access import ALL_SAVEPOINTS, SavepointAccess
 from stoker.savepoints.compatibility import Compatibility, compare
 from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
@@ -177,12 +178,16 @@ async def saved_graph(location: SavepointLocation) -> JobGraph:
 
 
 async def check_savepoint_of(
-    graph: JobGraph, open_storage: OpenStorage
+    graph: JobGraph, open_storage: OpenStorage, access: SavepointAccess = ALL_SAVEPOINTS
 ) -> tuple[SavepointLocation, SavepointManifest, Compatibility]:
-    """Read the savepoint that the job starts from; IncompatibleSavepoint has all reasons."""
+    """Read the savepoint that the job starts from; IncompatibleSavepoint has all reasons.
+
+    Forbidden if who submitted the job may not use the savepoint.
+    """
     assert graph.restore is not None
     location = locate(graph.restore.path, open_storage)
     manifest = await read_manifest(location)
+    access.check(location.url, manifest.owner)
     compatibility = compare(manifest, await saved_graph(location), graph)
     compatibility.check(
         location.url, allow_non_restored_state=graph.restore.allow_non_restored_state

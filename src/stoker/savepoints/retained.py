@@ -93,14 +93,17 @@ def expired(
     oldest: Millis,
     max_count: int,
 ) -> list[SavepointSummary]:
-    """Pure. Those to remove: made before `oldest`, or not among the newest of their job name."""
-    seen: dict[str, int] = defaultdict(int)
+    """Pure. Those to remove: made before `oldest`, or not among the newest of their job name.
+
+    Jobs of several owners may have one name; nobody removes the checkpoints of somebody else.
+    """
+    seen: dict[tuple[str, str], int] = defaultdict(int)
     found = []
     for each in sorted(checkpoints, key=lambda each: (-each.created_at, each.path)):
         if not each.expires:
             continue
-        seen[each.job_name] += 1
-        if each.created_at < oldest or seen[each.job_name] > max_count:
+        seen[each.owner, each.job_name] += 1
+        if each.created_at < oldest or seen[each.owner, each.job_name] > max_count:
             found.append(each)
     return found
 

@@ -81,6 +81,7 @@ class SavepointHeader:
     spark_version: str = ""
     stopped: bool = False
     expires: bool = False
+    owner: str = ""
 
 
 class SavepointWriter:
@@ -167,6 +168,7 @@ class SavepointWriter:
             spark_version=header.spark_version,
             stopped=header.stopped,
             expires=header.expires,
+            owner=header.owner,
         )
         content = encode_manifest(manifest)
         if len(content) > LARGEST_MANIFEST:

@@ -46,7 +46,7 @@ class Permission(StrEnum):
     SUBMIT = "submit"
     """Submit jobs and programs."""
     CONTROL = "control"
-    """Change or end a job: one's own, or with the role operate any."""
+    """Change or end a job, or dispose of a savepoint: one's own, or with the role operate any."""
     OPERATE = "operate"
     """Change or end anything."""
 

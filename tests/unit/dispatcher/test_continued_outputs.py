@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from builders import virtual, wait_until_quiet
-from stoker.core.errors import DuplicateJob, IncompatibleSavepoint, OutputInUse
+from stoker.core.errors import DuplicateJob, Forbidden, IncompatibleSavepoint, OutputInUse
 from stoker.core.graph import FormatRead, JobGraph, Restore, Source
 from stoker.core.ids import RegionId
+from stoker.gateways.dispatcher import CallerRights
 from stoker.savepoints.locations import locate
 from stoker.savepoints.outputs import LOG, WRITER, encode_writer
 from stoker.savepoints.take import SavepointHeader, SavepointWriter
@@ -73,6 +74,21 @@ async def test_a_choice_of_the_user_is_part_of_what_was_submitted() -> None:
         await dispatcher.submit_job(graph)
         with pytest.raises(DuplicateJob):
             await dispatcher.submit_job(msgspec.structs.replace(graph, restore=Restore(path=KEPT)))
+
+
+@virtual
+async def test_an_output_of_an_unknown_owner_is_continued_only_by_who_may_do_everything() -> None:
+    async with new_world() as world:
+        world.master()
+        await wait_until_quiet()
+        await leave_output(world)
+        dispatcher = await world.dispatcher()
+        with pytest.raises(Forbidden, match="a job of an unknown owner"):
+            await dispatcher.submit_job(
+                again(world), "ana", CallerRights(name="ana", only_own=True)
+            )
+        answer = await dispatcher.submit_job(again(world), "op", CallerRights(name="op"))
+        assert answer.continues_from == KEPT
 
 
 @virtual

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from stoker.core.errors import IncompatibleSavepoint
+from stoker.core.errors import Forbidden, IncompatibleSavepoint
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Restore, Sink, Source
 from stoker.core.ids import JobId, RegionId
 from stoker.core.job_options import CONTINUE_OUTPUT
+from stoker.savepoints.access import ALL_SAVEPOINTS, SavepointAccess
 from stoker.savepoints.locations import SavepointServices
 from stoker.savepoints.options import SavepointOptions
 from stoker.savepoints.outputs import LOG, WRITER, encode_writer
@@ -48,7 +49,9 @@ class World:
     async def end(self, graph: JobGraph, batches: int = 3) -> None:
         """End the job after so many batches; its outputs and its last checkpoint stay."""
         location = retained_location(graph.job_id, self.storage, self.services)
-        header = SavepointHeader(savepoint_id="one", kind="checkpoint", at=1, expires=True)
+        header = SavepointHeader(
+            savepoint_id="one", kind="checkpoint", at=1, expires=True, owner="ana"
+        )
         for sink in graph.vertices:
             if isinstance(sink, Sink):
                 self.queries[sink.name].run(batches)
@@ -56,8 +59,10 @@ class World:
         regions = [RegionId(v.name) for v in graph.vertices if isinstance(v, Sink)]
         await SavepointWriter(self.storage, graph, location, header).write(regions)
 
-    async def origin(self, graph: JobGraph) -> Restore | None:
-        return (await continue_output(graph, self.storage, self.services)).restore
+    async def origin(
+        self, graph: JobGraph, access: SavepointAccess = ALL_SAVEPOINTS
+    ) -> Restore | None:
+        return (await continue_output(graph, self.storage, self.services, access)).restore
 
 
 @pytest.fixture
@@ -82,6 +87,15 @@ async def test_a_job_that_was_ended_between_writing_and_committing_continues(wor
     for batches in (2, 3):
         world.write("one", batches)
         assert await world.origin(again("one")) == Restore(path=KEPT, by_cluster=True)
+
+
+async def test_only_its_owner_continues_an_output(world: World) -> None:
+    await world.end(streaming_graph("one", "two"))
+    again_of_both = again("one", "two")
+    kept = Restore(path=KEPT, by_cluster=True)
+    assert await world.origin(again_of_both, SavepointAccess(owner="ana")) == kept
+    with pytest.raises(Forbidden, match="holds the output of a job of ana; only its owner"):
+        await world.origin(again_of_both, SavepointAccess(owner="bob", without_owner=True))
 
 
 def lose_checkpoint(world: World) -> None:

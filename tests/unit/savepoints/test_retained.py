@@ -97,7 +97,7 @@ async def test_the_last_checkpoint_of_a_job_is_its_own_or_the_savepoint_that_sto
     assert await last_checkpoint(other, world.storage, world.services) is None
 
 
-def summary(name: str, at: int) -> SavepointSummary:
+def summary(name: str, at: int, owner: str = "") -> SavepointSummary:
     return SavepointSummary(
         path=f"/kept/{name}-{at}",
         job_id="",
@@ -106,7 +106,14 @@ def summary(name: str, at: int) -> SavepointSummary:
         kind="checkpoint",
         size_bytes=0,
         expires=True,
+        owner=owner,
     )
+
+
+def test_a_job_of_another_owner_removes_nothing_under_the_same_name() -> None:
+    found = [summary("etl", at, "ana") for at in (1, 2)]
+    found += [summary("etl", at, "bob") for at in (3, 4, 5)]
+    assert expired(found, oldest=0, max_count=2) == [summary("etl", 3, "bob")]
 
 
 @given(

@@ -121,6 +121,7 @@ class JobSavepoints:
             stoker_version=__version__,
             spark_version=installed_spark(),
             stopped=request.stop,
+            owner=job.graph.owner,
         )
         graph = job.graph.graph
         writer = SavepointWriter(self._storage, graph, location, header, artifacts_of(graph))

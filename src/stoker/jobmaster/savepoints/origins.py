@@ -144,6 +144,7 @@ def _header_of_retained(job_id: JobId, details: JobDetails) -> SavepointHeader:
         stoker_version=__version__,
         spark_version=installed_spark(),
         expires=True,
+        owner=details.owner,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stoker.api.operations import OperationAnswer, Savepoints, Triggered
-from stoker.core.checkpoints import SavepointRequest
+from stoker.core.checkpoints import SavepointRequest, SavepointSummary
 from stoker.core.errors import InvalidInput, NotFound, SavepointFailed
 from stoker.core.ids import JobId
 from stoker.gateways.dispatcher import SavepointStatus
@@ -30,6 +30,7 @@ from stoker.rest.requests.parameters import (
     read_fields,
 )
 from stoker.rest.services import RestServices
+from stoker.savepoints.access import SavepointAccess
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.manifest import SavepointView
 from stoker.security.redaction import redact_text
@@ -92,41 +93,46 @@ async def savepoint_status(
     return services.operations.status(key)
 
 
-@get("/savepoints", needs=Permission.READ, summary="Savepoints in a directory, newest first")
+@get(
+    "/savepoints",
+    needs=Permission.QUERY,
+    summary="Savepoints in a directory that the caller may use, newest first",
+)
 async def list_savepoints(
     request: Request, services: RestServices, directory: str | None = None
 ) -> Savepoints:
     if directory is not None and not _may_see_all(request):
         services.places.check_configured(directory)
     dispatcher = await services.dispatcher()
-    return Savepoints(savepoints=await dispatcher.savepoints(directory))
+    return _usable(await dispatcher.savepoints(directory), request, services)
 
 
 @get(
     "/retained-checkpoints",
-    needs=Permission.READ,
-    summary="Retained checkpoints of ended jobs, newest first",
+    needs=Permission.QUERY,
+    summary="Retained checkpoints of ended jobs that the caller may use, newest first",
 )
-async def list_retained_checkpoints(services: RestServices) -> Savepoints:
+async def list_retained_checkpoints(request: Request, services: RestServices) -> Savepoints:
     dispatcher = await services.dispatcher()
-    return Savepoints(savepoints=await dispatcher.retained_checkpoints())
+    return _usable(await dispatcher.retained_checkpoints(), request, services)
 
 
 @get(
     "/savepoints/show",
-    needs=Permission.READ,
+    needs=Permission.QUERY,
     summary="Content of a savepoint: queries, batches, source positions and files",
 )
 async def show_savepoint(request: Request, services: RestServices, path: str) -> SavepointView:
     places = services.places
     location = locate(path, places.open if _may_see_all(request) else places.open_configured)
     manifest = await read_manifest(location)
+    _access(request, services).check(location.url, manifest.owner)
     return SavepointView(path=location.url, size_bytes=manifest.size, manifest=manifest)
 
 
 @post(
     "/savepoint-disposal",
-    needs=Permission.OPERATE,
+    needs=Permission.CONTROL,
     status=200,
     summary="Dispose of a savepoint",
     body=json_object(savepoint_path=TEXT, triggerId=TRIGGER_ID),
@@ -136,11 +142,14 @@ async def dispose_savepoint(request: Request, services: RestServices) -> Trigger
     path = get_text(fields, "savepoint-path")
     if path is None:
         raise InvalidInput("savepoint-path is missing: it names the savepoint to dispose of")
+    if not _may_see_all(request):
+        services.places.check_configured(path)
     trigger_id = choose_trigger_id(get_text(fields, "triggerId"), services.ids)
+    rights = request.caller.rights
 
     async def work() -> dict[str, Any]:
         dispatcher = await services.dispatcher()
-        await dispatcher.dispose_savepoint(path)
+        await dispatcher.dispose_savepoint(path, rights)
         return {}
 
     services.operations.trigger(OperationKey(kind=DISPOSAL, trigger_id=trigger_id), work)
@@ -149,12 +158,23 @@ async def dispose_savepoint(request: Request, services: RestServices) -> Trigger
 
 @get(
     "/savepoint-disposal/{triggerid}",
-    needs=Permission.READ,
+    needs=Permission.QUERY,
     summary="Status of the disposal of a savepoint",
 )
 async def disposal_status(triggerid: str, services: RestServices) -> OperationAnswer:
     key = OperationKey(kind=DISPOSAL, trigger_id=parse_trigger_id(triggerid))
     return services.operations.status(key)
+
+
+def _access(request: Request, services: RestServices) -> SavepointAccess:
+    return SavepointAccess(
+        owner=request.caller.only_own, without_owner=services.savepoints.use_without_owner
+    )
+
+
+def _usable(found: list[SavepointSummary], request: Request, services: RestServices) -> Savepoints:
+    access = _access(request, services)
+    return Savepoints(savepoints=[each for each in found if access.allows(each.owner)])
 
 
 def _may_see_all(request: Request) -> bool:

@@ -33,7 +33,7 @@ class Requester:
 
     @property
     def rights(self) -> CallerRights:
-        return CallerRights(name=self.name, limits=self.limits)
+        return CallerRights(name=self.name, limits=self.limits, only_own=self.only_own is not None)
 
     def refusal(self, needed: Permission) -> ErrorAnswer | None:
         """The answer to a request for which the caller lacks the permission, or None."""

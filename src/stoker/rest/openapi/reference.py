@@ -21,8 +21,9 @@ when). Answers of 1 KiB to 1 MiB are compressed for clients that accept gzip. A 
 forwards requests to the leader.
 
 In a cluster with tokens each operation needs a token of a certain role, in the column *Token*; a
-token of the role operate is good for all of them. A token of the role read sees savepoints only
-below the configured directories and the storage.
+token of the role operate is good for all of them. A token of the role read or submit sees
+savepoints only below the configured directories and the storage, and one of the role submit only
+its own.
 
 `/openapi.json` describes every operation. `/docs` (also `/`) is a page to read and try them; it
 needs nothing from the internet. Both work without a token, because they describe the API and say

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -12,11 +13,18 @@ from builders import virtual, wait_until_quiet
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
 from stoker.core.secrets import MASK
-from stoker.gateways.dispatcher import SavepointStatus
+from stoker.gateways.dispatcher import CallerRights, SavepointStatus
+from stoker.savepoints.access import SavepointAccess
+from stoker.savepoints.catalog import dispose, list_savepoints
 from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
-from stoker.testing.rest import Master
+from stoker.savepoints.places import Places
+from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
+from stoker.storage.memory import MemoryStorage
+from stoker.storage.open import open_place
+from stoker.testing.rest import DispatcherInMemory, Master
 from stoker.testing.sample_jobs import RUNNING
 
+T = TypeVar("T")
 TRIGGER = "7" * 32
 
 
@@ -68,7 +76,7 @@ class SavepointDispatcher:
         (found,) = await self.savepoints("/kept")
         return [msgspec.structs.replace(found, kind="checkpoint", expires=True)]
 
-    async def dispose_savepoint(self, path: str) -> None:
+    async def dispose_savepoint(self, path: str, rights: CallerRights | None = None) -> None:
         if path == "/gone":
             raise UnusableSavepoint(path, "there is no such directory")
         self.disposed.append(path)
@@ -210,6 +218,100 @@ async def test_savepoints_are_listed_and_disposed_of() -> None:
         assert (await http.post("/savepoint-disposal")).status_code == 400
 
     await with_master(DONE, scenario)
+
+
+def savepoint_in(folder: Path, name: str, owner: str) -> Path:
+    manifest = SavepointManifest(
+        savepoint_id=name,
+        kind="savepoint",
+        job_id=RUNNING,
+        job_name="clicks",
+        created_at=5,
+        queries=(),
+        files=(),
+        owner=owner,
+    )
+    place = folder / name
+    place.mkdir()
+    (place / MANIFEST).write_bytes(encode_manifest(manifest))
+    return place
+
+
+async def inline(call: Callable[[], T], *, is_long: bool = False) -> T:
+    """Virtual time knows no threads."""
+    return call()
+
+
+open_inline = partial(open_place, off_loop=inline)
+
+
+class DispatcherWithSavepoints(DispatcherInMemory):
+    """Lists and removes what is in a directory."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
+        return await list_savepoints(str(self.folder), open_inline)
+
+    async def dispose_savepoint(self, path: str, rights: CallerRights | None = None) -> None:
+        assert rights is not None
+        access = SavepointAccess(owner=rights.name if rights.only_own else None)
+        await dispose(path, open_inline, MemoryStorage(), access)
+
+
+@virtual
+async def test_one_sees_and_disposes_of_ones_own_savepoints(tmp_path: Path) -> None:
+    saved, elsewhere = tmp_path / "saved", tmp_path / "elsewhere"
+    for folder in (saved, elsewhere):
+        folder.mkdir()
+    paths = {owner: savepoint_in(saved, f"of-{owner}", owner) for owner in ("ana", "bob", "")}
+    outside = savepoint_in(elsewhere, "of-ana", "ana")
+    tokens = TokenFile(tmp_path / "tokens.json")
+    headers = {}
+    for name, role in (("ana", Role.SUBMIT), ("op", Role.OPERATE)):
+        text = text_of(name, "secret")
+        tokens.add(Token(id=name, name=name, role=role, sha256=hash_of(text), created_ms=0))
+        headers[name] = {"authorization": f"Bearer {text}"}
+    master = Master(
+        tokens=tokens,
+        dispatcher=DispatcherWithSavepoints(saved),
+        places=Places(configured=(str(saved),), off_loop=inline),
+    )
+    async with master.in_process() as http:
+
+        async def listed(name: str) -> set[str]:
+            answer = await http.get("/savepoints", headers=headers[name])
+            return {each["path"] for each in answer.json()["savepoints"]}
+
+        async def shown(name: str, path: Path) -> int:
+            query = {"path": str(path)}
+            answer = await http.get("/savepoints/show", params=query, headers=headers[name])
+            return answer.status_code
+
+        async def disposed(path: Path, trigger: str) -> str:
+            body = {"savepoint-path": str(path), "triggerId": trigger}
+            answer = await http.post("/savepoint-disposal", json=body, headers=headers["ana"])
+            if answer.status_code != 200:
+                return answer.text
+            await wait_until_quiet()
+            status = f"/savepoint-disposal/{trigger}"
+            found = (await http.get(status, headers=headers["ana"])).json()
+            assert found["status"]["id"] == "COMPLETED"
+            return str(found["operation"])
+
+        assert await listed("ana") == {str(paths["ana"])}
+        assert await listed("op") == {str(path) for path in paths.values()}
+        assert [await shown("ana", path) for path in paths.values()] == [200, 403, 403]
+        assert await shown("op", paths["bob"]) == 200
+        # Also of one's own, a path beside the directories of the configuration is not looked at.
+        assert await shown("ana", outside) == 403
+        assert "sees savepoints only below" in await disposed(outside, "1" * 32)
+        assert "belongs to bob" in await disposed(paths["bob"], "2" * 32)
+        assert paths["bob"].exists()
+        assert await disposed(paths["ana"], "3" * 32) == "{}"
+        assert not (paths["ana"] / MANIFEST).exists()
 
 
 async def test_the_answer_about_a_savepoint_contains_its_complete_manifest(tmp_path: Path) -> None:

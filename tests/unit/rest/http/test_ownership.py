@@ -26,6 +26,11 @@ OF_NO_JOB = {
     "/jars/{jarid}/run",
     "/jars/{jarid}/run-application",
     "/overview",
+    "/retained-checkpoints",
+    "/savepoint-disposal",
+    "/savepoint-disposal/{triggerid}",
+    "/savepoints",
+    "/savepoints/show",
 }
 """Paths open to the role submit that name no job. Lists show the caller's own jobs."""
 

@@ -165,7 +165,7 @@ def test_a_route_without_a_permission_cannot_be_declared() -> None:
         ("GET", "/jobs/metrics", Permission.READ),
         ("GET", "/taskmanagers", Permission.READ),
         ("GET", "/jars", Permission.READ),
-        ("GET", "/savepoints/show", Permission.READ),
+        ("GET", "/savepoints/show", Permission.QUERY),
         ("POST", "/jobs", Permission.SUBMIT),
         ("POST", "/jars/upload", Permission.SUBMIT),
         ("POST", "/jars/abc/run", Permission.SUBMIT),
