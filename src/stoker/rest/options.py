@@ -82,6 +82,11 @@ class RestOptions:
         "with 429.",
         256,
     )
+    max_event_streams_per_caller: int = option(
+        "rest.server.max-event-streams-per-caller",
+        "How many of them the server sends to one token, or without tokens to one address.",
+        128,
+    )
     max_wait: timedelta = option(
         "rest.server.max-wait",
         "Longest time that a request may wait for a job to change.",

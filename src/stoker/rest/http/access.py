@@ -1,6 +1,7 @@
 """Limits of access: tokens with roles, requests per second, concurrent uploads."""
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -132,23 +133,35 @@ class RateLimit:
 
 
 class ConcurrencyLimit:
-    """Limits how many requests of one kind are served at once."""
+    """Limits how many requests of one kind are served at once, in all and to each caller."""
 
-    def __init__(self, limit: int, kind: str) -> None:
+    def __init__(self, limit: int, kind: str, *, per_caller: int | None = None) -> None:
         self._limit = limit
         self._kind = kind
-        self._current = 0
+        self._per_caller = per_caller
+        self._by_caller: Counter[str] = Counter()
+        """Only callers that are being served."""
 
-    def begin(self) -> ErrorAnswer | None:
-        if self._current >= self._limit:
+    def begin(self, caller: str) -> ErrorAnswer | None:
+        """The refusal; without one, the request counts until `end`."""
+        own, current = self._by_caller[caller], self._by_caller.total()
+        if self._per_caller is not None and own >= self._per_caller:
             return _too_many(
-                f"{self._current} {self._kind} are in progress, which is the limit", 1.0
+                f"{own} {self._kind} to {caller} are in progress, which is the limit for each "
+                "caller; end one of them",
+                1.0,
             )
-        self._current += 1
+        if current >= self._limit:
+            return _too_many(
+                f"{current} {self._kind} are in progress, which is the limit for all callers", 1.0
+            )
+        self._by_caller[caller] += 1
         return None
 
-    def end(self) -> None:
-        self._current -= 1
+    def end(self, caller: str) -> None:
+        self._by_caller[caller] -= 1
+        if not self._by_caller[caller]:
+            del self._by_caller[caller]
 
 
 def _too_many(reason: str, wait: float) -> ErrorAnswer:

@@ -93,7 +93,11 @@ class RestMiddleware:
         self._rate = RateLimit(services.options.max_requests_per_second)
         # Each upload keeps its files on the master's disk while it lasts.
         self._uploads = ConcurrencyLimit(services.options.max_concurrent_uploads, "uploads")
-        self._streams = ConcurrencyLimit(services.options.max_event_streams, "streams")
+        self._streams = ConcurrencyLimit(
+            services.options.max_event_streams,
+            "streams of events and logs",
+            per_caller=services.options.max_event_streams_per_caller,
+        )
         self._compressor = Compressor()
 
     async def prepare_to_close(self) -> None:
@@ -189,14 +193,15 @@ class RestMiddleware:
         receive: Receive,
         send: Send,
     ) -> None:
-        refused = limit.begin()
+        caller = self._counted_as(scope, headers, scope[CALLER])
+        refused = limit.begin(caller)
         if refused is not None:
             await send_error(refused, send)
             return
         try:
             await self._serve_or_forward(scope, headers, target, receive, send)
         finally:
-            limit.end()
+            limit.end(caller)
 
     async def _serve_or_forward(
         self,
@@ -239,7 +244,7 @@ class RestMiddleware:
             return ErrorAnswer(status=403, messages=[foreign_page])
         authorization = _text(headers.get(b"authorization"))
         caller = ANYONE if is_open else self._access.identify(authorization)
-        key = self._rate_key(scope, headers, caller)
+        key = self._counted_as(scope, headers, caller)
         too_often = self._rate.refusal(key, asyncio.get_running_loop().time())
         if too_often is not None:
             return too_often
@@ -256,10 +261,10 @@ class RestMiddleware:
             return ErrorAnswer(status=400, messages=[too_old])
         return None
 
-    def _rate_key(
+    def _counted_as(
         self, scope: Scope, headers: dict[bytes, bytes], caller: Requester | ErrorAnswer
     ) -> str:
-        """Whose requests are counted: those of a token, otherwise those of an address."""
+        """Whose requests and streams are counted: those of a token, otherwise of an address."""
         if isinstance(caller, Requester) and caller.token is not None:
             return f"the token {caller.name}"
         return self._address_of(scope, headers)

@@ -135,12 +135,38 @@ def test_old_callers_are_forgotten() -> None:
     assert limit.refusal("a", 0.0) is None
 
 
-def test_uploads_beyond_the_limit_are_refused() -> None:
+def test_requests_beyond_the_limit_of_their_kind_are_refused() -> None:
     uploads = ConcurrencyLimit(1, "uploads")
-    assert uploads.begin() is None
-    refused = uploads.begin()
+    assert uploads.begin("a") is None
+    refused = uploads.begin("b")
     assert refused is not None
     assert refused.status == 429
     assert "1 uploads are in progress" in refused.messages[0]
-    uploads.end()
-    assert uploads.begin() is None
+    uploads.end("a")
+    assert uploads.begin("b") is None
+
+
+@given(
+    st.integers(0, 6),
+    st.integers(0, 4),
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["begin", "end"]))),
+)
+def test_no_caller_has_more_than_its_share(
+    limit: int, per_caller: int, events: list[tuple[str, str]]
+) -> None:
+    streams = ConcurrencyLimit(limit, "streams", per_caller=per_caller)
+    served = dict.fromkeys("abc", 0)
+    for caller, event in events:
+        if event == "end":
+            if served[caller]:
+                streams.end(caller)
+                served[caller] -= 1
+            continue
+        refused = streams.begin(caller)
+        is_own_limit = served[caller] >= per_caller
+        assert (refused is not None) == (is_own_limit or sum(served.values()) >= limit)
+        if refused is None:
+            served[caller] += 1
+        else:
+            assert refused.status == 429
+            assert (f"to {caller}" in refused.messages[0]) == is_own_limit

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import socket
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import httpx
@@ -297,7 +298,32 @@ async def test_streams_beyond_the_limit_are_refused(path: str) -> None:
     async with master.in_process() as http:
         answer = await http.get(path)
     assert answer.status_code == 429
-    assert "0 streams are in progress" in answer.json()["errors"][0]
+    assert "0 streams of events and logs are in progress" in answer.json()["errors"][0]
+
+
+async def test_streams_of_one_token_leave_room_for_those_of_another(tmp_path: Path) -> None:
+    tokens = TokenFile(tmp_path / "tokens.json")
+    headers = {}
+    for name in ("ana", "bob"):
+        text = text_of(name, "secret")
+        made = Token(id=name, name=name, role=Role.OPERATE, sha256=hash_of(text), created_ms=0)
+        tokens.add(made)
+        headers[name] = {"authorization": f"Bearer {text}"}
+    options = RestOptions(bind_port="0", max_event_streams_per_caller=1)
+    async with Master(tokens=tokens, options=options).serving() as url, httpx.AsyncClient() as http:
+
+        def stream(name: str, path: str) -> AbstractAsyncContextManager[httpx.Response]:
+            return http.stream("GET", f"{url}{path}", headers=headers[name])
+
+        async with stream("ana", "/events") as first:
+            assert first.status_code == 200
+            # A spelling, or the events of a job, is a stream like any other.
+            for path in ("/v1/events/", f"/jobs/{RUNNING}/events"):
+                async with stream("ana", path) as second:
+                    assert second.status_code == 429
+                    assert "to the token ana are in progress" in (await second.aread()).decode()
+            async with stream("bob", "/events") as other:
+                assert other.status_code == 200
 
 
 async def test_a_path_writes_no_lines_of_its_own_into_the_log(
