@@ -90,6 +90,7 @@ docs: $(STAMP) ## write the generated reference pages, and the names of Spark's 
 	$(BIN)/python -m stoker.config.reference docs/reference/configuration.md
 	$(BIN)/python -m stoker.cli.reference docs/reference/cli.md
 	$(BIN)/python -m stoker.rest.openapi.reference docs/reference/rest.md
+	$(BIN)/python -m stoker.metrics.reference docs/reference/metrics.md
 	$(BIN)/python scripts/python_reference.py docs/reference/python.md
 	$(BIN)/python scripts/behaviours.py docs/behaviours.md
 

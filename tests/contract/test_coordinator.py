@@ -22,14 +22,16 @@ from stoker.core.errors import (
 )
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import Check, ConnectionState, Coordinator, Create, Delete, Put, Watch
+from stoker.ha.measured import MeasuredCoordinator
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
+from stoker.metrics.registry import unread_metrics
 
 OpenSession = Callable[..., Awaitable[Coordinator]]
 NOTICE_SECONDS = 2.0
 
 
-@pytest.fixture(params=["memory", "embedded", "zookeeper"])
+@pytest.fixture(params=["memory", "measured", "embedded", "zookeeper"])
 async def open_session(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[OpenSession]:
@@ -43,6 +45,11 @@ async def open_session(
     async def open_another(*, auto_renewing: bool = False) -> Coordinator:
         if request.param == "memory":
             session: Coordinator = coordination.session(auto_renewing=auto_renewing)
+        elif request.param == "measured":
+            session = MeasuredCoordinator(
+                coordination.session(auto_renewing=auto_renewing),
+                unread_metrics().group(session="contender"),
+            )
         else:
             session = await open_coordinator(
                 urls[request.param], ids=ids, auto_renewing=auto_renewing

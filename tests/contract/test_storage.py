@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from stoker.core.errors import InvalidInput, KeyExists, NotFound
+from stoker.metrics.registry import unread_metrics
 from stoker.storage.contract import Storage
+from stoker.storage.measured import MeasuredStorage
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_place, open_storage
 
 
-@pytest.fixture(params=["memory", "file", "place", "fsspec"])
+@pytest.fixture(params=["memory", "measured", "file", "place", "fsspec"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     match request.param:
         case "memory":
             return MemoryStorage()
+        case "measured":
+            return MeasuredStorage(MemoryStorage(), unread_metrics())
         case "file":
             return open_storage((tmp_path / "storage").as_uri())
         case "place":

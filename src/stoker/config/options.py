@@ -15,6 +15,7 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
+from stoker.metrics.options import MetricOptions
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.options import RestOptions
 from stoker.rpc.options import RegistrationOptions, RpcOptions
@@ -40,6 +41,7 @@ ALL: tuple[type, ...] = (
     JobMasterOptions,
     LeaseOptions,
     MasterOptions,
+    MetricOptions,
     ProcessOptions,
     QueueOptions,
     RegistrationOptions,

@@ -59,6 +59,7 @@ from stoker.gateways.dispatcher import (
 from stoker.gateways.job import JobToRun
 from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutorDetails
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, PutOutcome, Stored
+from stoker.metrics.catalogue import SUBMISSIONS
 from stoker.rpc.service import Endpoint
 from stoker.savepoints.access import ALL_SAVEPOINTS, SavepointAccess
 from stoker.savepoints.catalog import dispose, list_savepoints
@@ -93,15 +94,22 @@ class Dispatcher(Endpoint):
         self._replacements = replacements
         self._shutdown = shutdown
         self._submissions = submissions
+        self._outcomes = services.metrics.counter(SUBMISSIONS)
         self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
     async def submit_job(
         self, graph: JobGraph, owner: str = "", rights: CallerRights | None = None
     ) -> Submitted:
-        async with self._deleting_files_if_refused(graph):
-            validate(graph, max_bytes=self._services.options.max_graph_size)
-            with self._shutdown.counting_submission():
-                return await self._accept(graph, owner, rights or CallerRights())
+        try:
+            async with self._deleting_files_if_refused(graph):
+                validate(graph, max_bytes=self._services.options.max_graph_size)
+                with self._shutdown.counting_submission():
+                    submitted = await self._accept(graph, owner, rights or CallerRights())
+        except StokerError as error:
+            self._outcomes.increment("refused", type(error).__name__)
+            raise
+        self._outcomes.increment("repeated" if submitted.repeated else "accepted", "")
+        return submitted
 
     @asynccontextmanager
     async def _deleting_files_if_refused(self, graph: JobGraph) -> AsyncIterator[None]:

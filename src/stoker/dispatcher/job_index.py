@@ -6,7 +6,7 @@ that names the revision it knows gets only the changes since then. When that rev
 belongs to another leader, the caller gets the whole list.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 
@@ -101,6 +101,7 @@ class EndedJobs:
 
     def __init__(self, results: Iterable[JobResult] = ()) -> None:
         self._results = {result.job_id: result for result in results}
+        self._counts = Counter(result.status for result in self._results.values())
         self._log = _ChangeLog()
 
     @property
@@ -108,13 +109,21 @@ class EndedJobs:
         return self._log.revision
 
     def add(self, result: JobResult) -> None:
+        self._forget(result.job_id)
         self._results[result.job_id] = result
+        self._counts[result.status] += 1
         self._log.append(result.job_id)
 
     def remove(self, job_ids: Iterable[JobId]) -> None:
         for job_id in job_ids:
-            if self._results.pop(job_id, None) is not None:
+            if self._forget(job_id):
                 self._log.append(job_id)
+
+    def _forget(self, job_id: JobId) -> bool:
+        result = self._results.pop(job_id, None)
+        if result is not None:
+            self._counts[result.status] -= 1
+        return result is not None
 
     def since(self, revision: int) -> Difference | None:
         """What has changed since the revision; None when that is too long ago."""
@@ -124,7 +133,7 @@ class EndedJobs:
         return self._results.get(job_id)
 
     def count(self, status: JobStatus) -> int:
-        return sum(result.status is status for result in self._results.values())
+        return self._counts[status]
 
     def summaries(self) -> list[JobSummary]:
         return [_summary(result) for result in self._results.values()]

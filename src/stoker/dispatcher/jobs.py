@@ -48,6 +48,7 @@ from stoker.dispatcher.recovery import Recovery
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores, cleanup_steps
 from stoker.gateways.job import JobEnd, JobToRun, RunningJob
+from stoker.metrics.catalogue import JOBS_ENDED, QUEUE_WAIT
 
 log = logging.getLogger(__name__)
 
@@ -186,6 +187,8 @@ class LiveJobs:
         self.quarantine = Quarantine(
             recovery, stores=stores, host=self, wall_clock=services.wall_clock
         )
+        self._queue_waits = services.metrics.histogram(QUEUE_WAIT)
+        self._ends = services.metrics.counter(JOBS_ENDED)
         self.changes: Latest[int] = Latest(0)
         """Counts the jobs that ended, were cleaned up, or went to quarantine."""
 
@@ -269,7 +272,11 @@ class LiveJobs:
     async def _drive(self, job: LiveJob) -> None:
         job_id = job.to_run.graph.job_id
         bind_log_fields(job=job_id)
+        entered = asyncio.get_running_loop().time()
         await self.queues.wait_for_turn(job_id)
+        if not job.to_run.was_admitted:
+            waited = asyncio.get_running_loop().time() - entered
+            self._queue_waits.observe(waited, job.to_run.graph.queue)
         try:
             await self._run_until_ended(job)
         except (CorruptContent, CannotResume) as error:
@@ -366,6 +373,7 @@ class LiveJobs:
             record = await self._results.get(result.job_id)
             result = record.result if record else result
         log.info("job %s ended as %s", result.job_id, result.status)
+        self._ends.increment(result.status.value)
         return result
 
     async def _clean_up(self, job_id: JobId) -> None:

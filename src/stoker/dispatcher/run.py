@@ -8,6 +8,8 @@ reading, it vouches for the attempts of all jobs (see `undriven_jobs`).
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from stoker.aio.retry import retry
@@ -17,6 +19,7 @@ from stoker.core.replacements import Replacement
 from stoker.dispatcher.attached_clients import cancel_abandoned_jobs
 from stoker.dispatcher.endpoint import Dispatcher
 from stoker.dispatcher.job_index import EndedJobs
+from stoker.dispatcher.job_metrics import measure_jobs
 from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.recovery import RECOVERY_BACKOFF, Recovery, recover
 from stoker.dispatcher.replacements.registry import Replacements
@@ -33,6 +36,7 @@ from stoker.dispatcher.sweep import OrphanSweep
 from stoker.ha.identity import bind_to_same_cluster
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.shutdowns import ShutdownRecord
+from stoker.metrics.catalogue import LEADERSHIPS, TAKEOVER
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +145,23 @@ async def _serve(
             scope.spawn(
                 f"quarantine {job.job_id}", jobs.quarantine.retry_until_released(job.job_id)
             )
-        await asyncio.get_running_loop().create_future()
+        with _measured_leadership(leadership, services, jobs):
+            await asyncio.get_running_loop().create_future()
+
+
+@contextmanager
+def _measured_leadership(
+    leadership: Leadership, services: DispatcherServices, jobs: LiveJobs
+) -> Iterator[None]:
+    """Show the jobs as metrics while this dispatcher leads, and how long the take-over took."""
+    services.metrics.counter(LEADERSHIPS).increment()
+    noticed = leadership.grant.vacancy_noticed_at
+    if noticed is not None:
+        took = asyncio.get_running_loop().time() - noticed
+        services.metrics.histogram(TAKEOVER).observe(took)
+    with services.metrics.group() as metrics:
+        measure_jobs(metrics, jobs, services.wall_clock)
+        yield
 
 
 async def _prune_results(services: DispatcherServices, stores: Stores, ended: EndedJobs) -> None:

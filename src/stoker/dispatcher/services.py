@@ -12,6 +12,7 @@ from stoker.dispatcher.undriven_jobs import UndrivenJobs
 from stoker.gateways.job import StartJob
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.shutdowns import ShutdownFollower
+from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.rpc.service import RpcService
 from stoker.savepoints.locations import SavepointServices
 from stoker.storage.contract import Storage
@@ -38,5 +39,6 @@ class DispatcherServices:
     savepoints: SavepointServices = field(default_factory=SavepointServices)
     repartition: RepartitionState = cannot_repartition
     undriven_jobs: UndrivenJobs = field(default_factory=UndrivenJobs)
+    metrics: MetricGroup = field(default_factory=unread_metrics)
     shutdowns: ShutdownFollower | None = None
     """Ends the process when the cluster has ended; None where the cluster cannot be ended."""

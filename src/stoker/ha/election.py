@@ -179,6 +179,7 @@ class LeaderElection:
     async def _try_to_win(self) -> Grant | None:
         # Read the epoch first: if it is unchanged at the transaction, then nobody has won since,
         # and an election key of ours that was read after it is still ours.
+        asked_at = asyncio.get_running_loop().time()
         epoch = await self._coordinator.read(keys.EPOCH)
         watch = Watch()
         holder = await self._coordinator.read(keys.ELECTION, watch=watch)
@@ -196,7 +197,12 @@ class LeaderElection:
         failpoint("election.after-raising-epoch")
         # The new leader must read the records with the last write of the previous one.
         await self._coordinator.sync()
-        return Grant(self._coordinator, process=self._process, epoch=versions[1])
+        return Grant(
+            self._coordinator,
+            process=self._process,
+            epoch=versions[1],
+            vacancy_noticed_at=asked_at if holder is None else None,
+        )
 
     def _is_ours(self, holder: Versioned) -> bool:
         return holder.value == self._candidacy and holder.owner == self._coordinator.session

@@ -18,10 +18,19 @@ from stoker.ha.follow import has_contact, session_surely_lives
 class Grant:
     """Lasts from raising the epoch until it is revoked, which is final."""
 
-    def __init__(self, coordinator: Coordinator, *, process: ResourceId, epoch: int) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        process: ResourceId,
+        epoch: int,
+        vacancy_noticed_at: float | None = None,
+    ) -> None:
         self.coordinator = coordinator
         self.process = process
         self.epoch = epoch
+        self.vacancy_noticed_at = vacancy_noticed_at
+        """Loop time at which this process saw that nobody leads; None if it led before."""
         self._revoked = asyncio.Event()
 
     @property

@@ -21,6 +21,8 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, RecipientUnreachable, StokerError
 from stoker.heartbeat.monitor import Liveness, Monitor
 from stoker.heartbeat.options import NEVER, HeartbeatOptions
+from stoker.metrics.catalogue import HEARTBEAT_LOSSES, HEARTBEATS_MISSED
+from stoker.metrics.registry import MetricGroup, unread_metrics
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +67,14 @@ class _HeartbeatService(Generic[Own, Theirs]):
         own_payload: OwnPayload[Own],
         on_payload: PayloadListener[Theirs],
         on_lost: LossListener,
+        metrics: MetricGroup | None = None,
+        link: str = "",
     ) -> None:
+        """`link`: the name in metrics, if `name` holds an id."""
+        metrics = metrics or unread_metrics()
+        self._link = link or name
+        self._missed = metrics.counter(HEARTBEATS_MISSED)
+        self._losses = metrics.counter(HEARTBEAT_LOSSES)
         self._name = name
         self._options = options
         self._own_payload = own_payload
@@ -155,10 +164,12 @@ class _HeartbeatService(Generic[Own, Theirs]):
             payload = await target.call(self._own_payload(target.id))
         except RecipientUnreachable as error:
             log.debug("%s: %s is unreachable: %s", self._name, target.id, error)
+            self._missed.increment(self._link)
             target.monitor = target.monitor.after_unreachable_call()
             self._report_if_lost(target)
         except StokerError as error:
             log.debug("%s: heartbeat to %s failed: %s", self._name, target.id, error)
+            self._missed.increment(self._link)
         else:
             if self._targets.get(target.id) is target:
                 self._accept_payload(target.id, payload)
@@ -187,6 +198,7 @@ class _HeartbeatService(Generic[Own, Theirs]):
             return
         del self._targets[target.id]
         self._cancel_tasks(target)
+        self._losses.increment(self._link, liveness.value)
         self._on_lost(target.id, liveness)
 
     def _cancel_tasks(self, target: MonitoredTarget[Own, Theirs]) -> None:

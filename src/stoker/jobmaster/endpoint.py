@@ -52,6 +52,8 @@ class JobMaster(Endpoint):
             own_payload=lambda _: None,
             on_payload=self._missing_attempts,
             on_lost=self._on_silent,
+            metrics=job.services.metrics,
+            link="job master to task executors",
         )
 
     async def register_task_executor(

@@ -55,6 +55,8 @@ from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.executors import ConnectedExecutor, ExecutorConnections, SlotReleases
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.outputs import BACKOFF, DecidedOutputs, may_be_excused
+from stoker.metrics.catalogue import JOB_RESTARTS
+from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.rpc.service import RpcService
 from stoker.savepoints.locations import SavepointServices
 
@@ -75,6 +77,7 @@ class JobMasterServices:
     enrichers: Enrichers = field(default_factory=Enrichers)
     savepoints: SavepointServices = field(default_factory=SavepointServices)
     connections: ExecutorConnections = field(default_factory=ExecutorConnections)
+    metrics: MetricGroup = field(default_factory=unread_metrics)
 
 
 class JobDriver:
@@ -88,7 +91,9 @@ class JobDriver:
         outcomes: OutcomeStore,
         decided: DecidedOutputs,
         status: Latest[JobStatus],
+        metrics: MetricGroup,
     ) -> None:
+        """`metrics`: the group of this job."""
         self.services = services
         self.graph = graph
         self.leadership = leadership
@@ -124,6 +129,7 @@ class JobDriver:
         self.slot_releases = SlotReleases(
             self.job_id, self.token, self.executors, self.spawn_exit_task
         )
+        self._restarts = metrics.counter(JOB_RESTARTS)
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
 
     @property
@@ -153,6 +159,7 @@ class JobDriver:
                 case ReleaseSlots(slots):
                     self.slot_releases.release(slots)
                 case RestartAfter():
+                    self._restarts.increment()
                     self.scope.spawn(f"restart {command.region}", self._restart_later(command))
                 case _:
                     assert_never(command)

@@ -62,6 +62,7 @@ from stoker.jobmaster.savepoints.records import (
     read_stop,
 )
 from stoker.jobmaster.savepoints.stopping import streaming_regions
+from stoker.metrics.registry import MetricGroup
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
@@ -157,7 +158,12 @@ class JobMasterRunner:
     async def lead(self, leadership: Leadership) -> None:
         if self._end.done():
             return
-        bind_log_fields(component="jobmaster", job=self._to_run.graph.job_id)
+        graph = self._to_run.graph
+        bind_log_fields(component="jobmaster", job=graph.job_id)
+        with self._services.metrics.group(job_id=graph.job_id, job_name=graph.name) as metrics:
+            await self._lead(leadership, metrics)
+
+    async def _lead(self, leadership: Leadership, metrics: MetricGroup) -> None:
         attempts = AttemptStore(leadership)
         records = await attempts.of_job(self._to_run.graph.job_id)
         # An error here must not fail the job: the clean-up of a failed job would delete the
@@ -165,7 +171,7 @@ class JobMasterRunner:
         origin = await self._recorded_origin()
         try:
             origin = origin or await self._restore_origin(has_run=bool(records))
-            job = self._new_driver(leadership, attempts)
+            job = self._new_driver(leadership, attempts, metrics)
         except StokerError as error:
             if self._to_run.recovered or records:
                 raise _failed_resumption(error) from error
@@ -233,7 +239,9 @@ class JobMasterRunner:
             job.checkpoints.add_previous_stop(stop.path, stop.at)
         return stop, savepoints
 
-    def _new_driver(self, leadership: Leadership, attempts: AttemptStore) -> JobDriver:
+    def _new_driver(
+        self, leadership: Leadership, attempts: AttemptStore, metrics: MetricGroup
+    ) -> JobDriver:
         graph = self._to_run.graph
         options = self._services.options
         execution = ExecutionGraph(
@@ -255,6 +263,7 @@ class JobMasterRunner:
             outcomes=self._outcomes,
             decided=self._decided,
             status=self._status,
+            metrics=metrics,
         )
 
     async def _load_previous(self, record: AttemptRecord) -> PreviousAttempt:

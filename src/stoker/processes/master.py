@@ -36,6 +36,7 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
+from stoker.metrics.registry import MetricRegistry
 from stoker.processes.announcement import (
     MASTER_FILE,
     Announce,
@@ -157,12 +158,16 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     )
     resource_id, directories = resources.resource_id, resources.directories
     rpc, storage = resources.rpc, resources.storage
-    observer = await open_first_session(configuration, ids, auto_renewing=True)
+    metrics = resources.metrics.process
+    observer = await open_first_session(
+        configuration, ids, auto_renewing=True, metrics=metrics.group(session="observer")
+    )
     stack.push_async_callback(observer.close)
     blobs = await stack.enter_async_context(
         BlobServer(storage, directories.work / "uploads", configuration.of(BlobOptions))
     )
-    session = await open_first_session(configuration, ids, auto_renewing=False)
+    contending = metrics.group(session="contender")
+    session = await open_first_session(configuration, ids, auto_renewing=False, metrics=contending)
     stack.push_async_callback(session.close)
     places = _places(configuration)
     services = MasterServices(
@@ -176,6 +181,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         options=part_options(configuration),
         open_storage=places.open,
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
+        metrics=metrics,
         shutdowns=shutdowns,
         repartition=repartitioned_savepoint,
     )
@@ -183,9 +189,11 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     auditing = configuration.of(AuditOptions)
     # The directory may be a link with a plain name, which ends with this process.
     audit = AuditLog(audit_file(auditing, directories.work.resolve().parent), auditing)
-    url = await stack.enter_async_context(_rest(services, observer, configuration, places, audit))
+    url = await stack.enter_async_context(
+        _rest(services, observer, configuration, places, audit, resources.metrics)
+    )
     scope = await stack.enter_async_context(TaskScope("master"))
-    open_next = partial(open_session, configuration, ids, auto_renewing=False)
+    open_next = partial(open_session, configuration, ids, auto_renewing=False, metrics=contending)
     scope.spawn("shutdown", shutdowns.run(observer))
     scope.spawn("parts", take_part_in_elections(services, url, open_next))
     record = {"rest_url": url, "rpc_address": rpc.address}
@@ -202,6 +210,7 @@ async def _rest(
     configuration: Configuration,
     places: Places,
     audit: AuditLog,
+    metrics: MetricRegistry,
 ) -> AsyncIterator[str]:
     """The REST server answers from the start, through every change of session or leader."""
     dispatcher = LeaderRetrieval(observer, DISPATCHER)
@@ -267,6 +276,7 @@ async def _rest(
             savepoints=configuration.of(SavepointOptions),
             places=places,
             operations=Operations(options.operation_store_duration),
+            metrics=metrics,
         )
     )
     server = serving(

@@ -39,6 +39,8 @@ from stoker.jobmaster.enrichers import load_enrichers
 from stoker.jobmaster.job import JobMasterServices
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.run import running_job
+from stoker.metrics.catalogue import EPOCH, LEADING
+from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.processes.failsafe import FailsafeMaster
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.resourcemanager.provider import Provider, StandaloneProvider
@@ -84,6 +86,8 @@ class MasterServices:
     """Access to the storages of savepoints."""
     provider: Provider = field(default_factory=StandaloneProvider)
     repartition: RepartitionState = cannot_repartition
+    metrics: MetricGroup = field(default_factory=unread_metrics)
+    """The group of the process."""
     shutdowns: ShutdownFollower | None = None
     """Run by the owner of the process; None where the cluster cannot be shut down."""
 
@@ -109,10 +113,15 @@ class MasterParts:
             masters=self._masters,
             leads=lambda: self.election.is_leading,
             epoch_led=lambda: self.election.last_epoch,
-            # The follower may lag behind an election that was just won.
-            epoch_known=lambda: max(self._epochs.known, self.election.last_epoch or 0),
+            epoch_known=self._epoch_known,
             is_undriven=self._undriven_jobs.includes,
         )
+        services.metrics.gauge(LEADING, lambda: float(self.election.is_leading))
+        services.metrics.gauge(EPOCH, self._epoch_known)
+
+    def _epoch_known(self) -> int:
+        # The follower may lag behind an election that was just won.
+        return max(self._epochs.known, self.election.last_epoch or 0)
 
     async def run(self) -> None:
         """Run until cancelled; raises when the session ends or when a part ends by itself."""
@@ -153,6 +162,7 @@ class MasterParts:
                     heartbeat=services.options.heartbeat,
                     options=services.options.resource_manager,
                     provider=services.provider,
+                    metrics=services.metrics,
                 ),
             ),
         )
@@ -177,6 +187,7 @@ class MasterParts:
                     services.options.job_master.failure_enrichers,
                     services.options.job_master.enricher_timeout,
                 ),
+                metrics=services.metrics,
             ),
             election=self.election,
             storage=services.storage,
@@ -198,6 +209,7 @@ class MasterParts:
                     queues=services.options.queues,
                     repartition=services.repartition,
                     undriven_jobs=self._undriven_jobs,
+                    metrics=services.metrics,
                     shutdowns=services.shutdowns,
                 ),
             ),

@@ -8,22 +8,29 @@ open, other processes may notice this one.
 import functools
 import logging
 import ssl
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from stoker import __version__
+from stoker.aio.scope import TaskScope
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ClusterOptions, ProcessOptions
 from stoker.core.errors import StartupFailed, Unavailable
 from stoker.core.ids import Ids, ResourceId
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.coordinator import Coordinator
+from stoker.ha.measured import MeasuredCoordinator
 from stoker.ha.open import open_coordinator
 from stoker.ha.zookeeper.access import check_ensemble_access
 from stoker.ha.zookeeper.location import read_location
 from stoker.ha.zookeeper.options import ZooKeeperOptions
+from stoker.metrics.loop_lag import measure_loop_lag
+from stoker.metrics.options import MetricOptions
+from stoker.metrics.process import measure_process
+from stoker.metrics.registry import MetricGroup, MetricRegistry
 from stoker.processes.directories import (
     Directories,
     claim_cluster_directories,
@@ -41,13 +48,14 @@ from stoker.security.options import InternalSecurityOptions, RestSecurityOptions
 from stoker.security.private_files import check_private_file
 from stoker.security.tokens import TokenFile
 from stoker.storage.contract import Storage
+from stoker.storage.measured import MeasuredStorage
 from stoker.storage.open import open_storage
 
 log = logging.getLogger(__name__)
 
 
 async def open_session(
-    configuration: Configuration, ids: Ids, *, auto_renewing: bool
+    configuration: Configuration, ids: Ids, *, auto_renewing: bool, metrics: MetricGroup
 ) -> Coordinator:
     """Open a session with the configured coordinator; Unavailable when it does not answer."""
     session = await open_coordinator(
@@ -61,15 +69,15 @@ async def open_session(
     except BaseException:
         await session.close()
         raise
-    return session
+    return MeasuredCoordinator(session, metrics)
 
 
 async def open_first_session(
-    configuration: Configuration, ids: Ids, *, auto_renewing: bool
+    configuration: Configuration, ids: Ids, *, auto_renewing: bool, metrics: MetricGroup
 ) -> Coordinator:
     """Like `open_session`, for the start of a process, which cannot start without a coordinator."""
     try:
-        return await open_session(configuration, ids, auto_renewing=auto_renewing)
+        return await open_session(configuration, ids, auto_renewing=auto_renewing, metrics=metrics)
     except Unavailable as error:
         url = coordinator_url(configuration.of(ClusterOptions))
         raise StartupFailed(
@@ -164,6 +172,7 @@ class ProcessResources:
     directories: Directories
     rpc: GrpcRpcService
     storage: Storage
+    metrics: MetricRegistry
 
 
 async def open_process_resources(
@@ -196,6 +205,9 @@ async def open_process_resources(
             is_over=is_over,
         )
     )
+    metrics = await stack.enter_async_context(
+        _measuring(configuration.of(MetricOptions), component=kind, resource_id=resource_id)
+    )
     rpc = await open_grpc(
         options.bind_host,
         options.rpc_port,
@@ -204,11 +216,32 @@ async def open_process_resources(
         credentials=credentials,
         secret=None if credentials else _cluster_secret(configuration),
         advertised_host=host,
+        metrics=metrics.process,
     )
     stack.push_async_callback(rpc.close)
+    storage = open_storage(storage_url(configuration.of(ClusterOptions)))
     return ProcessResources(
         resource_id=resource_id,
         directories=directories,
         rpc=rpc,
-        storage=open_storage(storage_url(configuration.of(ClusterOptions))),
+        storage=MeasuredStorage(storage, metrics.process),
+        metrics=metrics,
     )
+
+
+@asynccontextmanager
+async def _measuring(
+    options: MetricOptions, *, component: str, resource_id: str
+) -> AsyncIterator[MetricRegistry]:
+    """The registry of this process, with the figures of the process itself."""
+    registry = MetricRegistry()
+    if not options.enabled:
+        registry.process.close()
+        yield registry
+        return
+    measure_process(
+        registry.process, version=__version__, component=component, resource_id=resource_id
+    )
+    async with TaskScope("metrics") as scope:
+        scope.spawn("loop lag", measure_loop_lag(registry.process))
+        yield registry

@@ -98,7 +98,10 @@ async def task_executor_process(
         bind_log_fields(task_executor=resource_id)
         rpc, storage = resources.rpc, resources.storage
         await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
-        coordinator = await open_first_session(configuration, ids, auto_renewing=True)
+        metrics = resources.metrics.process
+        coordinator = await open_first_session(
+            configuration, ids, auto_renewing=True, metrics=metrics.group(session="executor")
+        )
         stack.push_async_callback(coordinator.close)
         watching = await stack.enter_async_context(TaskScope("end of the cluster"))
         watching.spawn("shutdown", shutdowns.run(coordinator))

@@ -35,6 +35,7 @@ from stoker.gateways.resourcemanager import (
 from stoker.gateways.taskexecutor import SlotRequest, TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.service import HeartbeatSender
+from stoker.metrics.catalogue import EXECUTORS_LOST
 from stoker.resourcemanager.provider import EndedExecutor, slot_profile
 from stoker.resourcemanager.registrations import (
     JobLeaders,
@@ -65,6 +66,7 @@ class ResourceManager(Endpoint):
         self._executors: dict[InstanceId, RegisteredExecutor] = {}
         self._newest: dict[ResourceId, InstanceId] = {}
         self._masters: dict[JobId, RegisteredJobMaster] = {}
+        self._lost = services.metrics.counter(EXECUTORS_LOST)
         self._leaders = JobLeaders(services.options.job_timeout)
         self.scope = TaskScope("resource-manager")
         self._supply = ExecutorSupply(
@@ -80,6 +82,7 @@ class ResourceManager(Endpoint):
             own_payload=lambda _: None,
             on_payload=self._on_slot_report,
             on_lost=self._on_executor_silent,
+            metrics=services.metrics,
         )
         self.master_beats: HeartbeatSender[None, None] = HeartbeatSender(
             "resource manager to job masters",
@@ -87,6 +90,7 @@ class ResourceManager(Endpoint):
             own_payload=lambda _: None,
             on_payload=lambda _origin, _payload: None,
             on_lost=self._on_master_silent,
+            metrics=services.metrics,
         )
 
     def begin(self) -> None:
@@ -210,6 +214,7 @@ class ResourceManager(Endpoint):
             return
         resource_id = known.registration.resource_id
         log.warning("task executor %s is lost: %s", resource_id, reason)
+        self._lost.increment()
         known.watch.cancel()
         self.executor_beats.unmonitor_target(instance)
         self._slots.unregister(instance)
@@ -383,6 +388,10 @@ class ResourceManager(Endpoint):
                 if self._slots.is_draining(instance)
             ],
         )
+
+    def draining(self) -> int:
+        """Number of registered task executors that drain."""
+        return sum(map(self._slots.is_draining, self._executors))
 
     def overview(self) -> ResourceOverview:
         return msgspec.structs.replace(self._slots.overview(), starting=self._supply.starting)

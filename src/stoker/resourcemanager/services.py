@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from stoker.aio.clock import WallClock
 from stoker.core.ids import Ids
 from stoker.heartbeat.options import HeartbeatOptions
+from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.resourcemanager.provider import Provider, StandaloneProvider
 from stoker.rpc.service import RpcService
@@ -18,3 +19,4 @@ class ResourceManagerServices:
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     options: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
     provider: Provider = field(default_factory=StandaloneProvider)
+    metrics: MetricGroup = field(default_factory=unread_metrics)

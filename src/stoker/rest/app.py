@@ -7,6 +7,7 @@ from stoker.rest.control.audit_handlers import AUDIT_HANDLERS
 from stoker.rest.control.cluster import CLUSTER_HANDLERS
 from stoker.rest.control.events import EVENT_HANDLERS
 from stoker.rest.control.processes import PROCESS_HANDLERS
+from stoker.rest.control.prometheus import PROMETHEUS_HANDLERS
 from stoker.rest.control.quarantine_handlers import QUARANTINE_HANDLERS
 from stoker.rest.control.queue_handlers import QUEUE_HANDLERS
 from stoker.rest.control.savepoint_handlers import SAVEPOINT_HANDLERS
@@ -50,6 +51,7 @@ HANDLERS = (
     *UPGRADE_HANDLERS,
     *CLUSTER_HANDLERS,
     *PROCESS_HANDLERS,
+    *PROMETHEUS_HANDLERS,
     *EVENT_HANDLERS,
     *DASHBOARD_HANDLERS,
     *ABSENT_HANDLERS,

@@ -13,6 +13,7 @@ from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.metrics.registry import MetricRegistry
 from stoker.rest.control.feed import ClusterFeed
 from stoker.rest.job_list.snapshots import FindDispatcher, JobListSnapshot, SharedSnapshots
 from stoker.rest.options import RestOptions
@@ -68,6 +69,7 @@ class RestServices:
     snapshots: SharedSnapshots = field(default_factory=SharedSnapshots)
     feed: ClusterFeed = field(default_factory=ClusterFeed)
     compilations: CompilationTurns = field(default_factory=CompilationTurns)
+    metrics: MetricRegistry = field(default_factory=MetricRegistry)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
 
     async def job_list_snapshot(self) -> JobListSnapshot:

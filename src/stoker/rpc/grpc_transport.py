@@ -14,6 +14,7 @@ import grpc
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
 from stoker.core.ports import parse_ports
+from stoker.metrics.registry import MetricGroup
 from stoker.rpc.admission import admit
 from stoker.rpc.conversation import ConversationServer, give_up, message_limit
 from stoker.rpc.grpc_peers import GrpcPeers
@@ -218,6 +219,7 @@ async def open_grpc(
     advertised_host: str | None = None,
     ids: Ids | None = None,
     protocol_version: int = PROTOCOL_VERSION,
+    metrics: MetricGroup | None = None,
 ) -> GrpcRpcService:
     """Listen on the first free one of `ports`; StartupFailed when none is free.
 
@@ -236,7 +238,9 @@ async def open_grpc(
     place = "127.0.0.1" if host == "localhost" and credentials is None else host
     port = _bind(server, place, ports, credentials)
     address = f"grpc://{advertised_host or host}:{port}"
-    answers.host = EndpointHost(address, frame_limit=frame_limit, version=protocol_version)
+    answers.host = EndpointHost(
+        address, frame_limit=frame_limit, version=protocol_version, metrics=metrics
+    )
     await server.start()
     peers = GrpcPeers(frame_limit, credentials.channel if credentials else None, secret)
     return GrpcRpcService(

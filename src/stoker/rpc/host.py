@@ -22,6 +22,9 @@ from stoker.core.errors import (
     HandshakeFailed,
     RecipientUnreachable,
 )
+from stoker.metrics.catalogue import RPC_DURATION, RPC_ERRORS
+from stoker.metrics.labels import OTHER
+from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.rpc.interface import Interface, read_interface
 from stoker.rpc.service import Endpoint, call_deadline
 from stoker.rpc.wire import (
@@ -50,6 +53,7 @@ class HostedEndpoint:
         self.endpoint = endpoint
         self.number = number
         """Unique among all runs of endpoints at this host."""
+        self.gateway_name = type(endpoint).gateway.__name__
         self.interface: Interface = read_interface(type(endpoint).gateway)
         self.context = contextvars.copy_context()
         self.stage = _Stage.STARTING
@@ -77,8 +81,19 @@ class HostedEndpoint:
 class EndpointHost:
     """Runs endpoints under names, at most one for each name at a time."""
 
-    def __init__(self, address: str, *, frame_limit: int, version: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        frame_limit: int,
+        version: int,
+        metrics: MetricGroup | None = None,
+    ) -> None:
         self.address = address
+        metrics = metrics or unread_metrics()
+        self._now = metrics.now
+        self._durations = metrics.histogram(RPC_DURATION)
+        self._errors = metrics.counter(RPC_ERRORS)
         self._frame_limit = frame_limit
         self._version = version
         self._endpoints: dict[str, HostedEndpoint] = {}
@@ -229,15 +244,17 @@ class EndpointHost:
 
     def _take_turn(self, hosted: HostedEndpoint, call: Call, respond: Respond) -> None:
         what = f"{hosted.endpoint.name}.{call.method}"
+        respond = self._measured(hosted, call, respond)
         try:
             result = hosted.context.copy().run(self._enter_method, hosted, call)
         # The boundary between an endpoint and its callers: every error goes to the caller.
         except (Exception, asyncio.CancelledError) as error:
+            self._count_error(hosted, call.method, error)
             respond(encode_error(error, self._frame_limit))
             return
         if isinstance(result, asyncio.Task):
             hosted.calls[result] = respond
-            result.add_done_callback(lambda task: self._end_call(hosted, task, what))
+            result.add_done_callback(lambda task: self._end_call(hosted, task, call.method))
         else:
             respond(encode_result(result, what, self._frame_limit))
 
@@ -263,14 +280,32 @@ class EndpointHost:
             return loop.create_task(_wait_for(result), name=f"{call.endpoint}.{call.method}")
         return result
 
-    def _end_call(self, hosted: HostedEndpoint, task: asyncio.Task[Any], what: str) -> None:
+    def _measured(self, hosted: HostedEndpoint, call: Call, respond: Respond) -> Respond:
+        """The same `respond`, which also measures how long the answer took."""
+        if call.method not in hosted.interface.methods:
+            return respond
+        began = self._now()
+
+        def respond_measured(answer: bytes) -> None:
+            self._durations.observe(self._now() - began, hosted.gateway_name, call.method)
+            respond(answer)
+
+        return respond_measured
+
+    def _count_error(self, hosted: HostedEndpoint, method: str, error: BaseException) -> None:
+        known = method if method in hosted.interface.methods else OTHER
+        self._errors.increment(hosted.gateway_name, known, type(error).__name__)
+
+    def _end_call(self, hosted: HostedEndpoint, task: asyncio.Task[Any], method: str) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         respond = hosted.calls.pop(task, None)
         if respond is None:
             return
         if error is None:
+            what = f"{hosted.endpoint.name}.{method}"
             respond(encode_result(task.result(), what, self._frame_limit))
         else:
+            self._count_error(hosted, method, error)
             respond(encode_error(error, self._frame_limit))
 
 

@@ -42,6 +42,7 @@ from stoker.gateways.dispatcher import (
 )
 from stoker.gateways.inspection import InspectionGateway, LoggedFile, LogListing
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
+from stoker.metrics.registry import MetricRegistry
 from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
@@ -387,6 +388,7 @@ class Master:
     local_user: str = ""
     submission_limits: Mapping[Role, SubmissionLimits] = field(default_factory=dict)
     audit: AuditLog | None = None
+    metrics: MetricRegistry = field(default_factory=MetricRegistry)
 
     async def inspect(self, address: str) -> InspectionGateway:
         return self.inspection
@@ -416,6 +418,7 @@ class Master:
             submission_limits=self.submission_limits,
             audit=self.audit,
             trust=self._trust,
+            metrics=self.metrics,
         )
 
     @property

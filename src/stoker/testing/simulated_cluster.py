@@ -34,6 +34,7 @@ from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
+from stoker.metrics.registry import MetricRegistry
 from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
 from stoker.processes.shutdown import first_of
 from stoker.rpc.memory import MemoryNetwork
@@ -91,6 +92,7 @@ class Process:
     task: "asyncio.Task[None]"
     engine: FakeEngine | None = None
     slots: ProcessSlots | None = None
+    metrics: MetricRegistry = field(default_factory=MetricRegistry)
 
 
 class _ObservedOutcomes(OutcomeStore):
@@ -166,6 +168,7 @@ class SimulatedCluster:
         session = ProcessCoordinator(self.coordination, self.slow_coordinator)
         storage = ProcessStorage(self.storage, self.slow_storage)
         shutdowns = ShutdownFollower()
+        metrics = MetricRegistry(now=self._loop.time)
         services = MasterServices(
             resource_id=ResourceId(name),
             rpc=self.network.service(name),
@@ -182,9 +185,10 @@ class SimulatedCluster:
                 heartbeat=HEARTBEAT, queues=self.queues, job_master=self.job_master
             ),
             shutdowns=shutdowns,
+            metrics=metrics.process,
         )
         task = self._scope.spawn(name, self._live(name, lambda: self._run_master(services)))
-        self.processes[name] = Process(name, session, storage, task)
+        self.processes[name] = Process(name, session, storage, task, metrics=metrics)
 
     async def _run_master(self, services: MasterServices) -> None:
         assert services.shutdowns is not None

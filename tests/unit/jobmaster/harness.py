@@ -29,6 +29,7 @@ from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.job import JobDriver, JobMasterServices
 from stoker.jobmaster.outputs import DecidedOutputs
+from stoker.metrics.registry import MetricRegistry
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
@@ -73,6 +74,7 @@ class Harness:
     def __init__(self) -> None:
         self.network = MemoryNetwork()
         self.coordinator = MemoryCoordination().session()
+        self.metrics = MetricRegistry()
         self.executor = RecordingExecutor()
         self.retrieval = LeaderRetrieval(self.coordinator, "resource_manager")
 
@@ -101,6 +103,7 @@ class Harness:
             outcomes=OutcomeStore(MemoryStorage()),
             decided=DecidedOutputs(MemoryStorage(), GRAPH),
             status=Latest(JobStatus.INITIALIZING),
+            metrics=self.metrics.process.group(job_id=GRAPH.job_id, job_name=GRAPH.name),
         )
         master = JobMaster(self.job)
         async with (

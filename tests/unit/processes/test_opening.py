@@ -14,6 +14,7 @@ from stoker.config.sources import settings_on_command_line
 from stoker.config.tree import OptionTree
 from stoker.core.errors import InvalidOption, StartupFailed
 from stoker.core.ids import Ids
+from stoker.metrics.registry import unread_metrics
 from stoker.processes.opening import (
     check_coordinator_access,
     may_forward_to,
@@ -35,7 +36,7 @@ async def test_a_coordinator_that_does_not_answer_stops_the_start_with_its_addre
         ),
     )
     with pytest.raises(StartupFailed, match=r"zookeeper://127\.0\.0\.1:1/stoker cannot be reached"):
-        await open_first_session(configuration, Ids(), auto_renewing=True)
+        await open_first_session(configuration, Ids(), auto_renewing=True, metrics=unread_metrics())
 
 
 async def test_a_process_that_listens_on_all_interfaces_needs_an_address_to_publish(

@@ -5,12 +5,17 @@ import gc
 import warnings
 from typing import Protocol
 
+import msgspec
 import pytest
 
-from stoker.core.errors import StokerError
-from stoker.rpc.host import Respond
+from stoker.core.errors import NotFound, StokerError
+from stoker.metrics.catalogue import RPC_DURATION, RPC_ERRORS
+from stoker.metrics.registry import MetricRegistry
+from stoker.rpc.host import EndpointHost, Respond
 from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.service import Endpoint
+from stoker.rpc.wire import Call
+from unit.metrics.readings import values
 
 
 class SlowGateway(Protocol):
@@ -88,3 +93,36 @@ async def test_a_second_cancellation_does_not_skip_the_stop_hook() -> None:
     with pytest.raises(StokerError):
         await call
     assert events == ["call cancelled", "stopped"]
+
+
+async def test_calls_are_measured_by_gateway_and_method_with_their_errors() -> None:
+    class QuickGateway(Protocol):
+        async def answer(self, wrong: bool) -> int: ...
+
+    class Quick(Endpoint):
+        gateway = QuickGateway
+
+        async def answer(self, wrong: bool) -> int:
+            if wrong:
+                raise NotFound("nothing there")
+            return 1
+
+    registry = MetricRegistry()
+    sent: list[bytes] = []
+    host = EndpointHost("mem://host", frame_limit=10_000, version=1, metrics=registry.process)
+    async with host.running(Quick("quick")):
+        for method, wrong in (("answer", False), ("answer", True), ("unknown", False)):
+            call = Call(
+                endpoint="quick",
+                method=method,
+                token=None,
+                arguments=msgspec.Raw(msgspec.msgpack.encode({"wrong": wrong})),
+                timeout_seconds=1,
+            )
+            host.receive(msgspec.msgpack.encode(call), sent.append)
+        await asyncio.sleep(0.01)
+    assert len(sent) == 3
+    shown = values(registry)
+    assert (RPC_DURATION.name, "QuickGateway", "answer") in shown
+    assert shown[RPC_ERRORS.name, "QuickGateway", "answer", "NotFound"] == 1
+    assert shown[RPC_ERRORS.name, "QuickGateway", "other", "HandshakeFailed"] == 1

@@ -12,10 +12,10 @@ import time
 import traceback
 from pathlib import Path
 
-from stoker.osproc.process_tree import descendants_of, resident_bytes, start_time
+from stoker.metrics.process import age_seconds, open_files
+from stoker.osproc.process_tree import descendants_of, resident_bytes
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
 
 
@@ -42,7 +42,7 @@ def process_figures() -> dict[str, float]:
         "Status.JVM.FileDescriptor.Max": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "Status.Process.Children.Memory.Used": children,
         "Status.Process.Memory.Peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "Status.Process.Uptime": _age_seconds(),
+        "Status.Process.Uptime": age_seconds(),
     }
 
 
@@ -53,13 +53,6 @@ def cores() -> int:
 def memory_bytes() -> int:
     """Memory of this machine."""
     return _PAGE * os.sysconf("SC_PHYS_PAGES")
-
-
-def open_files() -> int:
-    try:
-        return len(os.listdir(_PROC / "self" / "fd"))
-    except OSError:
-        return 0
 
 
 def free_memory() -> int:
@@ -74,18 +67,9 @@ def free_memory() -> int:
     return 0
 
 
-def _age_seconds() -> float:
-    started = start_time(os.getpid())
-    try:
-        uptime = float((_PROC / "uptime").read_text().split()[0])
-    except (OSError, IndexError, ValueError):
-        return 0.0
-    return 0.0 if started is None else max(0.0, uptime - started / _TICKS)
-
-
 def _load(cpu_nanoseconds: int) -> float:
     """Share of one processor used since the process started."""
-    age = _age_seconds()
+    age = age_seconds()
     return round(cpu_nanoseconds / 1e9 / age, 4) if age else 0.0
 
 

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING
 
 from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, explain_refused_client, version_header
 from stoker.core.errors import Unavailable
+from stoker.metrics.catalogue import REST_DURATION, REST_REQUESTS
+from stoker.metrics.labels import OTHER
 from stoker.rest.http.access import ANYONE, Access, ConcurrencyLimit, RateLimit, Requester
 from stoker.rest.http.asgi import CALLER, Message, Receive, Scope, Send
 from stoker.rest.http.auditing import FORWARDED_TO_LEADER, AuditedSend
@@ -48,7 +50,7 @@ from stoker.web.pages import PAGES
 if TYPE_CHECKING:
     from stoker.rest.http.forwarding import Forwarder
 
-LOCAL_PATHS = frozenset({"/audit", "/config", "/openapi.json", *PAGES})
+LOCAL_PATHS = frozenset({"/audit", "/config", "/metrics", "/openapi.json", *PAGES})
 """Paths that every master answers itself, leader or standby."""
 OPERATION_PATHS = re.compile(
     r"(?:/jobs/[^/]+/savepoints|/jobs/[^/]+/checkpoints|/savepoint-disposal)/([^/]+)"
@@ -99,6 +101,10 @@ class RestMiddleware:
             per_caller=services.options.max_event_streams_per_caller,
         )
         self._compressor = Compressor()
+        metrics = services.metrics.process
+        self._now = metrics.now
+        self._durations = metrics.histogram(REST_DURATION)
+        self._requests = metrics.counter(REST_REQUESTS)
 
     async def prepare_to_close(self) -> None:
         """End what would outlast the server, which still listens meanwhile.
@@ -130,6 +136,7 @@ class RestMiddleware:
         task = asyncio.current_task()
         if waits:
             self._waiting.add(task)
+        began = self._now()
         try:
             await self._route(scope, target, receive, send)
         except asyncio.CancelledError:
@@ -139,6 +146,14 @@ class RestMiddleware:
             await send_error(unavailable(_CLOSING), send)
         finally:
             self._waiting.discard(task)
+            self._measure(scope, target, send.status, None if waits else began)
+
+    def _measure(self, scope: Scope, target: Target, status: int, began: float | None) -> None:
+        """Count the request; only one that neither waits nor streams has a duration that counts."""
+        known = (scope["method"], target.route.paths[0]) if target.route else (OTHER, OTHER)
+        self._requests.increment(*known, str(status))
+        if began is not None:
+            self._durations.observe(self._now() - began, *known)
 
     async def _route(self, scope: Scope, target: Target, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -350,10 +365,13 @@ class _ResponseSend:
         self._send = send
         self._headers = headers
         self.started = False
+        self.status = 0
+        """0 until the response has begun."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            self.status = message["status"]
             present = {name for name, _ in message["headers"]}
             added = [each for each in self._headers if each[0] not in present]
             message["headers"] = [*message["headers"], *added]

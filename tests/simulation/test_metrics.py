@@ -1,0 +1,112 @@
+"""What masters of a whole cluster show as metrics, before and after a fail-over."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulation.faults import kill_leader, leader_of
+from simulation.scenarios import (
+    FOREVER,
+    MANY_RESTARTS,
+    job,
+    simulate,
+    wait_until_running,
+)
+from stoker.core.errors import InvalidInput
+from stoker.core.ids import JobId
+from stoker.testing.simulated_cluster import HEARTBEAT, SESSION_TIMEOUT, SimulatedCluster
+from unit.metrics.readings import values
+
+
+def shown(cluster: SimulatedCluster, process: str) -> dict[tuple[str, ...], float]:
+    return values(cluster.processes[process].metrics)
+
+
+async def end(cluster: SimulatedCluster, job_id: JobId) -> None:
+    await cluster.cancel(job_id)
+    await cluster.wait_for_end(job_id)
+
+
+def test_the_leader_shows_jobs_slots_and_submissions_and_ended_jobs_leave(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER)
+        await cluster.submit(graph)
+        await cluster.submit(graph)
+        with pytest.raises(InvalidInput):
+            await cluster.submit(msgspec.structs.replace(job(cluster), queue="unknown"))
+        failing = await cluster.submit(job(cluster, fails=2, restart=MANY_RESTARTS))
+        await wait_until_running(cluster, graph.job_id)
+        await cluster.wait_for_end(failing)
+        await asyncio.sleep(5)
+        leader = shown(cluster, leader_of(cluster))
+        assert leader["stoker_jobs", "RUNNING"] == 1
+        assert leader["stoker_jobs", "FAILING"] == 0
+        assert leader["stoker_job_results", "FINISHED"] == 1
+        assert leader["stoker_jobs_ended_total", "FINISHED"] == 1
+        assert leader["stoker_job_submissions_total", "accepted", ""] == 2
+        assert leader["stoker_job_submissions_total", "repeated", ""] == 1
+        assert leader["stoker_job_submissions_total", "refused", "InvalidInput"] == 1
+        assert leader["stoker_job_running_seconds", graph.job_id, "simulated"] >= 1
+        assert leader["stoker_job_restarts_total", graph.job_id, "simulated"] == 0
+        assert leader["stoker_cluster_slots", "used"] == 1
+        assert leader["stoker_cluster_slots", "free"] == 5
+        assert leader["stoker_task_executors", "registered"] == 3
+        assert leader[("stoker_master_is_leading",)] == 1
+        assert leader[("stoker_epoch",)] == 0
+        assert ("stoker_queue_wait_seconds", "default") in leader
+        assert not [labels for labels in leader if failing in labels]
+        await end(cluster, graph.job_id)
+
+    simulate(tmp_path, scenario)
+
+
+def test_restarts_of_a_job_are_counted_while_it_lives(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=5, fails=2, restart=MANY_RESTARTS)
+        await cluster.submit(graph)
+        await asyncio.sleep(14)
+        name = ("stoker_job_restarts_total", graph.job_id, "simulated")
+        assert shown(cluster, leader_of(cluster))[name] == 2
+        await end(cluster, graph.job_id)
+
+    simulate(tmp_path, scenario)
+
+
+def test_only_the_leader_shows_the_cluster_and_a_new_one_says_how_long_it_took(
+    tmp_path: Path,
+) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=FOREVER))
+        await cluster.jobs()
+        first = leader_of(cluster)
+        standby = next(name for name in ("master-0", "master-1") if name != first)
+        assert not [name for name, *_ in shown(cluster, standby) if name == "stoker_jobs"]
+        assert shown(cluster, standby)[("stoker_master_is_leading",)] == 0
+        assert await kill_leader(cluster) == first
+        assert len(await cluster.jobs()) == 1
+        now = shown(cluster, standby)
+        assert sum(value for labels, value in now.items() if labels[0] == "stoker_jobs") == 1
+        assert now[("stoker_master_is_leading",)] == 1
+        assert now[("stoker_leaderships_total",)] == 1
+        assert now[("stoker_takeover_duration_seconds",)] < SESSION_TIMEOUT
+        await end(cluster, job_id)
+
+    simulate(tmp_path, scenario)
+
+
+def test_a_dead_task_executor_is_missed_and_counted(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await cluster.jobs()
+        leader = leader_of(cluster)
+        await cluster.kill("executor-0")
+        link = "resource manager to task executors"
+        await asyncio.sleep(2 * HEARTBEAT.interval.total_seconds())
+        counted = shown(cluster, leader)
+        assert counted[("stoker_task_executors_lost_total",)] == 1
+        assert counted["stoker_heartbeats_missed_total", link] == 2
+        assert counted["stoker_heartbeat_losses_total", link, "UNREACHABLE"] == 1
+        assert counted["stoker_task_executors", "registered"] == 2
+
+    simulate(tmp_path, scenario)
