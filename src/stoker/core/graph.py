@@ -101,6 +101,10 @@ class SqlScript(Value, tag="script"):
 
     name: str
     statements: tuple[str, ...]
+    file: str = ""
+    """Name of the file, for error messages; empty if it is not known."""
+    lines: tuple[int, ...] = ()
+    """Where each statement begins in the file; empty if it is not known."""
 
 
 class Program(Value, tag="program"):

@@ -1,10 +1,13 @@
 """The cause of a failure in a sentence, out of a message that may be pages long.
 
 Spark adds the plan of a query, the traceback of a Python worker and frames of the JVM to its
-messages. All of it is kept in the failure; this is what users read first.
+messages. All of it is kept in the failure; this is what users read first. For a fault in SQL it
+ends with the line of the query and a mark below the word.
 """
 
+import itertools
 import re
+from dataclasses import dataclass
 
 from stoker.core.results import Failure
 
@@ -14,7 +17,49 @@ _ERROR_LINE = re.compile(r"^(\w[\w.]*)(: .*)?$")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w{5}.*$")
 _PLAN = re.compile(r"^('|\+- |:- |\s*!?\w[\w ]*\[|== )")
 """How a line of Spark begins that belongs to the plan of a query or to its context."""
+_SQL_CONTEXT = re.compile(r"^== SQL(?! of)[^\n]*==\n", re.MULTILINE)
+"""The line of Spark before the text of a query; that of a view has its name in it."""
+_CARETS = re.compile(r"^[-\s]*(\^+)\s*$")
+_POSITION = re.compile(
+    r"\(line (\d+), pos (\d+)\)"
+    r"|; line (\d+) pos (\d+)\b"
+    r"|^== SQL \(line (\d+), position (\d+)\) ==$",
+    re.MULTILINE,
+)
+"""The forms in which Spark tells a position; only in the last one columns begin at 1."""
 _MOST_LINES = 8
+_WIDEST = 100
+"""Characters of a line of SQL that are shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlPosition:
+    """A place in the text of a query; lines and columns begin at 1."""
+
+    line: int
+    column: int
+
+
+def sql_position(message: str) -> SqlPosition | None:
+    """Where in a query Spark found the fault; None if its message does not tell."""
+    found = _POSITION.search(message)
+    if found is None:
+        return None
+    line, column = (int(each) for each in found.groups() if each is not None)
+    return SqlPosition(line=line, column=column if found[5] else column + 1)
+
+
+def sql_context(query: str, position: SqlPosition) -> str:
+    """The place in the query in the form in which Spark adds it to some of its messages."""
+    lines = query.splitlines()
+    line = lines[position.line - 1] if position.line <= len(lines) else ""
+    before = position.column - 1
+    word = re.match(r"\w+|.?", line[before:])
+    marks = "^" * max(1, len(word[0]) if word else 1)
+    return (
+        f"== SQL (line {position.line}, position {position.column}) ==\n{line}\n"
+        f"{' ' * before}{marks}"
+    )
 
 
 def headline_of(failure: Failure) -> str:
@@ -28,7 +73,28 @@ def headline_of(failure: Failure) -> str:
         if shown and (_PLAN.match(line) or not line.strip()):
             break
         shown.append(_SQL_STATE.sub("", line).rstrip().rstrip(";"))
-    return f"{failure.error}: {chr(10).join(shown)}".strip()
+    return "\n".join([f"{failure.error}: {chr(10).join(shown)}".strip(), *_excerpt(failure)])
+
+
+def _excerpt(failure: Failure) -> list[str]:
+    """The line of the query with a mark below the fault; empty if the message has no query."""
+    _, *contexts = _SQL_CONTEXT.split(failure.message, maxsplit=1)
+    lines = contexts[0].splitlines() if contexts else []
+    for line, below in itertools.pairwise(lines):
+        if carets := _CARETS.match(below):
+            start, end = carets.span(1)
+            cut = max(0, end - _WIDEST)
+            position = sql_position(failure.message)
+            # The place of the failure tells the position in the file, if that is known.
+            label = []
+            if position is not None and " column " not in failure.place:
+                label = [f"at line {position.line}, column {position.column}:"]
+            return [
+                *label,
+                f"    {line[cut : cut + _WIDEST]}",
+                f"    {' ' * (start - cut)}{carets[1]}",
+            ]
+    return []
 
 
 def _error_in_worker(message: str) -> str | None:

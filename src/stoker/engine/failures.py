@@ -76,21 +76,27 @@ class CannotRun(StokerError):
         self.error = error
 
 
-def failure_of(error: BaseException, *, vertex: str = "", definition: str = "") -> Failure:
+def failure_of(
+    error: BaseException, *, vertex: str = "", definition: str = "", line: str | None = None
+) -> Failure:
     """The failure that describes this exception, with frames of the user's code first.
 
     `vertex` names the part of the job in which it arose, such as `transform 'adults'`, and
     `definition` the file and line of its function, for errors that bring no frames: over Spark
-    Connect a column is looked up only after all functions have returned.
+    Connect a column is looked up only after all functions have returned. `line` is the file and
+    line at fault, if that is known better than the frames tell; with an empty one they tell
+    nothing.
     """
     message = with_module_hint(_message_of(error), error)
+    if line is None:
+        line = place_of(error, message)
     return Failure(
         error=error.error if isinstance(error, CannotRun) else type(error).__name__,
         message=message,
         stack_trace=_stack_trace_of(error, message),
         retriable=not _cannot_succeed(error),
         labels=dict(getattr(error, "labels", {})),
-        place=", ".join(filter(None, (vertex, place_of(error, message) or definition))),
+        place=", ".join(filter(None, (vertex, line or definition))),
     )
 
 

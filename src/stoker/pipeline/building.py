@@ -163,6 +163,8 @@ class _Translation:
                         self._substitution.text(statement, place=f"statement {number}")
                         for number, statement in enumerate(draft.statements, start=1)
                     ),
+                    file=draft.file,
+                    lines=draft.lines,
                 )
             case _:
                 assert_never(draft)

@@ -49,6 +49,9 @@ class SinkDraft:
 class ScriptDraft:
     name: str
     statements: tuple[str, ...]
+    file: str
+    lines: tuple[int, ...]
+    """Where each statement begins in the file."""
 
 
 VertexDraft = SourceDraft | TransformDraft | SinkDraft | ScriptDraft

@@ -105,24 +105,31 @@ _DIRECTIVE = re.compile(r"--\s*([A-Za-z]+)\s*:\s*(.*?)\s*")
 _LOOPS = frozenset({"IF", "WHILE", "LOOP", "REPEAT", "FOR"})
 
 
-def split_statements(script: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class SqlStatement:
+    text: str
+    line: int
+    """Where it begins in its script; the first line is 1."""
+
+
+def split_statements(script: str) -> list[SqlStatement]:
     """The statements without the semicolons between them; raises Unterminated.
 
     A compound statement (BEGIN … END) is one statement, with the semicolons inside it.
     """
-    statements: list[str] = []
+    statements: list[SqlStatement | None] = []
     current: list[SqlToken] = []
     depth = 0
     for token in tokens(script):
         if token.text == ";" and token.kind is Kind.SYMBOL:
             depth = _depth_of_blocks(current)
             if depth <= 0:
-                statements.append(_stripped(current))
+                statements.append(_statement(script, current))
                 current = []
                 continue
         current.append(token)
-    statements.append(_stripped(current))
-    return [statement for statement in statements if statement]
+    statements.append(_statement(script, current))
+    return [statement for statement in statements if statement is not None]
 
 
 _QUERIES = frozenset(
@@ -192,7 +199,14 @@ def script_draft(script: str, *, file: str, default_name: str) -> JobDraft:
         raise InvalidJobGraph(faults)
     return JobDraft(
         name=name,
-        vertices=(ScriptDraft(name=SCRIPT_VERTEX, statements=tuple(statements)),),
+        vertices=(
+            ScriptDraft(
+                name=SCRIPT_VERTEX,
+                statements=tuple(statement.text for statement in statements),
+                file=file,
+                lines=tuple(statement.line for statement in statements),
+            ),
+        ),
         parameters=parameters,
         parameter_declaration=(
             "declare it at the top of the script: -- param: {name}, and use it as :{name} or "
@@ -229,12 +243,14 @@ def _depth_of_blocks(statement: list[SqlToken]) -> int:
     return depth
 
 
-def _stripped(statement: list[SqlToken]) -> str:
-    """The text without surrounding spaces and comments, which may leave nothing."""
-    code = [index for index, token in enumerate(statement) if token.is_code]
+def _statement(script: str, pieces: list[SqlToken]) -> SqlStatement | None:
+    """The statement without surrounding spaces and comments; None if they are all there is."""
+    code = [index for index, token in enumerate(pieces) if token.is_code]
     if not code:
-        return ""
-    return "".join(token.text for token in statement[code[0] : code[-1] + 1])
+        return None
+    kept = pieces[code[0] : code[-1] + 1]
+    text = "".join(token.text for token in kept)
+    return SqlStatement(text=text, line=line_of(script, kept[0].start))
 
 
 _ENDS_FROM = frozenset(

@@ -48,7 +48,12 @@ WriteFile = Callable[[str, str], Path]
     ],
 )
 def test_a_script_is_split_where_a_statement_ends(script: str, statements: list[str]) -> None:
-    assert split_statements(script) == statements
+    assert [statement.text for statement in split_statements(script)] == statements
+
+
+def test_each_statement_knows_the_line_in_which_it_begins() -> None:
+    script = "-- head\n\nSELECT 1;\n  /* two\n lines */ SELECT\n 2; SELECT 3"
+    assert [each.line for each in split_statements(script)] == [3, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +94,8 @@ statement = st.lists(pieces, max_size=6).map(lambda parts: f"SELECT {' '.join(pa
 def test_joining_and_splitting_gives_the_statements_back(
     statements: list[str], separator: str
 ) -> None:
-    assert split_statements(separator.join(statements)) == statements
+    found = split_statements(separator.join(statements))
+    assert [each.text for each in found] == statements
 
 
 @given(st.text(alphabet="a1'\"`;-/*\\\n ().,rR"))
@@ -138,7 +144,10 @@ def test_comments_at_the_head_of_a_script_set_name_parameters_and_configuration(
     assert graph.configuration == {"spark.sql.ansi.enabled": "true"}
     assert graph.vertices == (
         SqlScript(
-            name="script", statements=("SELECT '2026-11-01'", "SELECT 'a'; DROP TABLE x; ''")
+            name="script",
+            statements=("SELECT '2026-11-01'", "SELECT 'a'; DROP TABLE x; ''"),
+            file="job.sql",
+            lines=(6, 7),
         ),
     )
 

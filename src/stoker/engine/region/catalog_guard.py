@@ -50,13 +50,14 @@ def check_catalog_keeps(session: Any, created: Iterable[CatalogObject]) -> None:
         if not _is_kept(session, each):
             raise CannotRun(
                 "NoCatalog",
-                f"{each} would be forgotten: this Spark has no metastore, so its catalog ends with "
-                "it, and no other task executor or engine would see what is created there; write "
-                "to a path, or use a temporary view; or let the operator of the cluster set, in "
-                f"taskmanager.spark.properties, {CATALOG_IMPLEMENTATION}: hive, "
-                f"spark.hadoop.hive.metastore.uris: thrift://HOST:9083 and {WAREHOUSE}: URL "
-                f"(or {CATALOG_IMPLEMENTATION}: in-memory, for tables that may end with their "
-                "Spark)",
+                f"{each} would be forgotten: no catalog of this cluster keeps it when this Spark "
+                "ends, or shows it to another task executor or engine. If it may end with this "
+                "Spark, let the catalog be in memory, on a local cluster with: stoker cluster "
+                f"restart -D {CATALOG_IMPLEMENTATION}=in-memory; on any other one the operator "
+                "sets that in taskmanager.spark.properties. If it must last, set a metastore "
+                f"there: {CATALOG_IMPLEMENTATION}: hive, spark.hadoop.hive.metastore.uris: "
+                f"thrift://HOST:9083 and {WAREHOUSE}: URL. Or write to a path, or use a temporary "
+                "view",
             )
 
 

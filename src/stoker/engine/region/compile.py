@@ -23,7 +23,8 @@ from stoker.core.graph import (
 )
 from stoker.core.regions import Region
 from stoker.engine.failures import CannotRun
-from stoker.engine.region.environment import load_function
+from stoker.engine.region.call_sites import failed_line
+from stoker.engine.region.environment import load_function, words_of
 from stoker.engine.region.materialize import MaterializedResults
 
 DataFrame = Any
@@ -76,16 +77,29 @@ class RegionCompiler:
         return self._frames[name]
 
     def vertex_of(self, error: BaseException) -> str:
-        """The vertex in which the exception arose; empty if that cannot be told."""
-        if self.at:
-            return self.at
-        if isinstance(error, AnalysisException):
-            return self._first_unresolved()
+        """The vertex at fault for the exception; empty if that cannot be told.
+
+        A frame that cannot be resolved is often noticed only when another vertex uses it.
+        """
+        if isinstance(error, AnalysisException) and (unresolved := self._first_unresolved()):
+            return unresolved
         names = list(self._functions)
-        return names[0] if len(names) == 1 else ""
+        return self.at or (names[0] if len(names) == 1 else "")
 
     def title(self, name: str) -> str:
         return f"{type(self._graph.vertex(name)).__name__.lower()} '{name}'"
+
+    def failed_line(self, name: str) -> str:
+        """File and line in the vertex's function that made what Spark cannot resolve, if known."""
+        return failed_line(self._frames[name]) if name in self._frames else ""
+
+    def query(self, name: str) -> str:
+        """The SQL of the vertex; empty if it has none."""
+        match self._graph.vertex(name):
+            case Source(read=Sql() as sql) | Transform(compute=Sql() as sql):
+                return sql.query
+            case _:
+                return ""
 
     def definition(self, name: str) -> str:
         """File and line of the vertex's function; empty if it has none."""
@@ -148,8 +162,8 @@ class RegionCompiler:
         if not all(hasattr(type(frame), each) for each in ("isStreaming", "writeStream")):
             raise CannotRun(
                 "NotADataFrame",
-                f"the function {function.name} of {name} returned {_describe(frame)}, but a "
-                "Spark DataFrame is needed; return one",
+                f"{words_of(function, name)} returned {_describe(frame)}, but a Spark DataFrame "
+                "is needed; return one",
             )
         return frame
 
@@ -164,15 +178,17 @@ class RegionCompiler:
             return dict(self._graph.parameters)
         raise CannotRun(
             "UnknownParameter",
-            f"the function of {vertex} has a parameter {parameter}, which is neither one of its "
-            f"inputs ({', '.join(inputs) or 'none'}) nor spark nor params",
+            f"the function of {vertex} has a parameter {parameter}, which is neither "
+            f"one of its inputs ({', '.join(inputs) or 'none'}) nor spark nor params",
         )
 
 
 def _describe(value: object) -> str:
     if value is None:
         return "None (is the return statement missing?)"
-    return f"a {type(value).__module__}.{type(value).__qualname__}"
+    kind = type(value)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"a value of type {module}{kind.__qualname__}"
 
 
 @contextmanager

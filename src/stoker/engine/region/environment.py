@@ -55,6 +55,12 @@ def _major(version: str) -> str:
     return version.split(".", maxsplit=1)[0]
 
 
+def words_of(function: PythonFunction, vertex: str) -> str:
+    """The function in an error message; it often has the name of its vertex."""
+    name = "" if function.name == vertex else f"{function.name} "
+    return f"the function {name}of {vertex}"
+
+
 def load_function(function: PythonFunction, vertex: str) -> Callable[..., Any]:
     try:
         loaded = cloudpickle.loads(function.payload)
@@ -67,8 +73,7 @@ def load_function(function: PythonFunction, vertex: str) -> Callable[..., Any]:
             hint = "; its bytes are damaged, submit the job again"
         raise CannotRun(
             type(error).__name__,
-            f"the function {function.name} of {vertex} cannot be loaded: "
-            f"{type(error).__name__}: {error}{hint}",
+            f"{words_of(function, vertex)} cannot be loaded: {type(error).__name__}: {error}{hint}",
         ) from error
     if not callable(loaded):
         raise CannotRun(

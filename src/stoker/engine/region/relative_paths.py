@@ -5,11 +5,16 @@ share. So paths become absolute before Spark sees them, or are refused if the ca
 not here. Whatever is overlooked fails in Spark: its processes work in `NOWHERE`.
 """
 
+import os
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from stoker.core.graph import CallerDirectory, JobGraph, caller_of
 from stoker.core.spark_paths import find_here, is_relative
 from stoker.engine.failures import CannotRun
+
+_NOT_FOUND = re.compile(r"Path does not exist: (?:file:)?(/.*?)\.(?:\s|$)")
 
 
 class RelativePaths:
@@ -17,6 +22,8 @@ class RelativePaths:
         self._caller = caller
         self.base: Path | None = find_here(caller) if caller is not None else None
         """The caller's directory; None if this process cannot reach it."""
+        self._as_written: dict[str, str] = {}
+        """The relative paths that became absolute here or before, by their absolute form."""
 
     def prefix(self, path: str, place: str) -> str:
         """What to put before the path so that it is absolute; raises CannotRun if nobody knows.
@@ -25,13 +32,32 @@ class RelativePaths:
         """
         if not is_relative(path):
             return ""
-        return f"{str(self._required_base(path, place)).rstrip('/')}/"
+        prefix = f"{str(self._required_base(path, place)).rstrip('/')}/"
+        self._as_written[os.path.normpath(prefix + path)] = path
+        return prefix
 
     def absolute(self, path: str, place: str, was_relative: bool = False) -> str:
         """The absolute path, which may have become absolute in the caller's directory before."""
         if was_relative:
-            self._required_base(path, place)
+            base = self._required_base(path, place)
+            if not is_relative(path):
+                self._as_written[os.path.normpath(path)] = os.path.relpath(path, base)
         return self.prefix(path, place) + path
+
+    def hint(self, message: str) -> str | None:
+        """What the path was relative to that Spark did not find, if it was a relative one."""
+        found = _NOT_FOUND.search(message)
+        if found is None or self.base is None:
+            return None
+        paths = {os.path.normpath(path) for path in (found[1], unquote(found[1]))}
+        written = next((self._as_written[p] for p in paths if p in self._as_written), None)
+        if written is None:
+            return None
+        return (
+            f"{written} is relative to {self.base}, the directory in which the job was submitted; "
+            "a file beside that of the job is named, in a source or in the default of a "
+            f"parameter, by ${{job_directory}}/{written}"
+        )
 
     def _required_base(self, path: str, place: str) -> Path:
         if self.base is None:

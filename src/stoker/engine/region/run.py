@@ -36,10 +36,11 @@ from stoker.core.job_options import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.manifests import Manifest
 from stoker.core.results import Failure, Progress
 from stoker.core.spark_paths import with_absolute_paths
-from stoker.engine.failures import CannotRun, failure_of, keep_errors_out_of_output, shortened
+from stoker.engine.failures import CannotRun, failure_of, keep_errors_out_of_output
 from stoker.engine.output.publish import Publisher, publisher_for
 from stoker.engine.protocol import RunTask
 from stoker.engine.python_worker.stoker_python_daemon import DIRECTORY
+from stoker.engine.region.call_sites import record_call_sites
 from stoker.engine.region.compile import (
     DataFrame,
     RegionCompiler,
@@ -50,6 +51,7 @@ from stoker.engine.region.compile import (
 from stoker.engine.region.environment import check_versions, place_artifacts
 from stoker.engine.region.locations import checkpoint_directory, choose_file_manager
 from stoker.engine.region.materialize import MaterializedResults
+from stoker.engine.region.places import RunningStatement, failure_in
 from stoker.engine.region.plan_paths import resolve_paths_in_worker
 from stoker.engine.region.program import name_of, run_on_connect
 from stoker.engine.region.query_results import QueryResults
@@ -70,9 +72,6 @@ from stoker.engine.streams.watch import find_stream
 from stoker.pipeline.sql import returns_rows
 
 Report = Callable[[Progress], None]
-
-_LONGEST_STATEMENT = 500
-"""Characters of a failed SQL statement that its failure quotes."""
 
 
 class RegionExecution:
@@ -104,13 +103,14 @@ class RegionExecution:
         """Set for a batch sink that writes files."""
         self._compiler: RegionCompiler | None = None
         """None until the functions are about to be loaded."""
-        self._statement = ""
+        self._statement: RunningStatement | None = None
         """The statement of a script that runs now."""
+        self._paths: RelativePaths | None = None
         self._worker_output = WorkerOutput(Path(task.directory))
 
     def run(self) -> None:
         keep_errors_out_of_output()
-        paths = paths_of_job(self._task.graph)
+        self._paths = paths = paths_of_job(self._task.graph)
         self._use_paths(paths)
         graph = with_absolute_paths(self._task.graph, paths.absolute)
         self._task = task = msgspec.structs.replace(self._task, graph=graph)
@@ -128,6 +128,8 @@ class RegionExecution:
         if any(map(function_of, map(task.graph.vertex, task.region.vertices))):
             check_versions(task.graph.environment)
             compiler.load_functions()
+            if self._is_on_connect:
+                record_call_sites()
         end = task.graph.vertex(task.region.id)
         match end:
             case SqlScript():
@@ -180,13 +182,11 @@ class RegionExecution:
 
     def failure_of(self, error: BaseException) -> Failure:
         """The failure that describes this exception, with its place in the job."""
-        compiler = self._compiler
-        if self._statement or compiler is None:
-            return failure_of(error, vertex=self._statement)
-        name = compiler.vertex_of(error)
-        if not name:
-            return failure_of(error)
-        return failure_of(error, vertex=compiler.title(name), definition=compiler.definition(name))
+        if self._paths is not None and (hint := self._paths.hint(str(error))) is not None:
+            error.add_note(hint)
+        if self._statement is not None:
+            return self._statement.failure_of(error)
+        return failure_of(error) if self._compiler is None else failure_in(self._compiler, error)
 
     def at_functions(self, failure: Failure) -> Failure:
         """The failure of workers, with the functions that may have run in them as its place."""
@@ -275,14 +275,11 @@ class RegionExecution:
 
     def _run_script(self, script: SqlScript) -> None:
         for number, statement in enumerate(script.statements, start=1):
-            text = shortened(statement.strip())[:_LONGEST_STATEMENT]
-            self._statement = (
-                f"statement {number} of {len(script.statements)} in {script.name}: {text}"
-            )
+            self._statement = RunningStatement(script, number)
             found = run_sql(self._session, statement, self._task.graph.parameters)
             if returns_rows(statement):
                 self._query_results.keep(statement, found)
-        self._statement = ""
+        self._statement = None
 
     def _materialize(self, name: str, compiler: RegionCompiler) -> None:
         if self._task.region.streaming:

@@ -88,3 +88,20 @@ def test_a_job_without_a_caller_may_have_no_relative_path() -> None:
 def test_an_older_record_of_a_program_names_its_directory(tmp_path: Path) -> None:
     graph = build_graph(Program(name="program", script="job.py", directory=str(tmp_path)))
     assert RelativePaths(caller_of(graph)).base == tmp_path
+
+
+def test_a_path_that_spark_did_not_find_is_told_with_what_it_was_relative_to(
+    here: RelativePaths, tmp_path: Path
+) -> None:
+    declared, other = str(tmp_path / "inn"), str(tmp_path / "a b" / "x")
+    here.absolute(declared, "source", was_relative=True)
+    here.prefix("a b/x", "spark.read")
+    for path, written in ((declared, "inn"), (other.replace(" ", "%20"), "a b/x")):
+        hint = here.hint(f"[PATH_NOT_FOUND] Path does not exist: file:{path}. SQLSTATE: 42K03")
+        assert hint is not None
+        assert hint.startswith(f"{written} is relative to {tmp_path}, the directory in which")
+        assert hint.endswith(f"${{job_directory}}/{written}")
+    assert (
+        here.hint("[PATH_NOT_FOUND] Path does not exist: file:/given/so. SQLSTATE: 42K03") is None
+    )
+    assert here.hint("another error") is None
