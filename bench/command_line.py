@@ -38,7 +38,7 @@ def run() -> list[Verdict]:
         job = Path(folder) / "job.yml"
         job.write_text(JOB)
         with running_cluster(task_executors=0) as cluster:
-            masters = cluster.masters
+            masters = cluster.urls
             for arguments in (
                 ["--version"],
                 ["list", "-m", masters],

@@ -29,7 +29,7 @@ def run() -> list[Verdict]:
     verdicts = []
     for name, (servers, aim) in AIMS.items():
         with running_cluster(task_executors=0, zookeeper=servers) as cluster:
-            url = cluster.masters
+            url = cluster.urls
             _rate(url, max(1, JOBS // 10))
             before = _processor_seconds(cluster)
             rate = _sample(f"{name}: accepted", [_rate(url, JOBS) for _ in range(ROUNDS)])

@@ -64,7 +64,7 @@ def test_attacks_without_a_token_and_hostile_jobs_harm_nobody_else(
         client = Cluster(BlockingClient(cluster.masters, options))
         before = {process.pid for process in processes_of(cluster.directory)}
         (tmp_path / "good.py").write_text(GOOD_JOB)
-        port = urlsplit(cluster.masters).port
+        port = urlsplit(cluster.urls).port
         assert port is not None
         with ThreadPoolExecutor(ATTACKERS) as pool:
             attacking = [

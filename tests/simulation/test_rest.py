@@ -48,6 +48,7 @@ def client_of(
         blobs=NoBlobs(),  # type: ignore[arg-type]
         leads=lambda: True,
         leader_url=lambda: "http://127.0.0.1:8081",
+        forwarding_url=lambda: None,
         options=RestOptions(bind_port="0"),
         version="0",
         clock=cluster.wall_clock,

@@ -39,12 +39,12 @@ class Report:
         return dict(sorted(Counter(job.state.value for job in self.jobs).items()))
 
 
-def ask_for_report(urls: Mapping[str, str], client: ClientOptions) -> Report:
-    """`urls` are those of the masters that run, by their names."""
-    if not urls:
+def ask_for_report(masters: str, client: ClientOptions) -> Report:
+    """`masters` are those that run; an empty text if none does."""
+    if not masters:
         return Report()
     try:
-        with BlockingClient(",".join(urls.values()), client) as asked:
+        with BlockingClient(masters, client) as asked:
             return Report(
                 overview=asked.overview(), task_executors=asked.task_executors(), jobs=asked.jobs()
             )

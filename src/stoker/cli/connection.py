@@ -30,9 +30,7 @@ def connect(invocation: Invocation) -> BlockingClient:
     options, patience_was_set = _client_options(invocation)
     if not patience_was_set:
         options = replace(options, retries=2, retry_delay=timedelta(milliseconds=500))
-    options = _with_local_token(options, masters)
-    _warn_of_plain_token(options, masters)
-    return BlockingClient(masters, options)
+    return BlockingClient(masters, _with_token(options, masters))
 
 
 def connect_patiently(
@@ -43,9 +41,7 @@ def connect_patiently(
     `token` is that of a cluster that this command has started.
     """
     options, _ = _client_options(invocation)
-    options = replace(options, token=token or options.token)
-    options = _with_local_token(options, masters)
-    _warn_of_plain_token(options, masters)
+    options = _with_token(replace(options, token=token or options.token), masters)
     return BlockingClient(masters, options, on_retry=_notice())
 
 
@@ -79,9 +75,11 @@ def _notice() -> Callable[[str], None]:
     return tell
 
 
-def _with_local_token(options: ClientOptions, masters: str) -> ClientOptions:
+def _with_token(options: ClientOptions, masters: str) -> ClientOptions:
     """A local cluster is shown its own token, and no other cluster is."""
-    return replace(options, token=token_for(masters) or options.token)
+    options = replace(options, token=token_for(masters) or options.token)
+    _warn_of_plain_token(options, masters)
+    return discovery.with_trusted_user(options)
 
 
 def _warn_of_plain_token(options: ClientOptions, masters: str) -> None:

@@ -25,9 +25,10 @@ The first of these that names a master decides. `stoker.connect()` follows the s
 4. the option `client.master`: `-D`, the variable `STOKER_CLIENT_MASTER`, `stoker.yml`;
 5. the local cluster that `stoker cluster up` started, in `$STOKER_HOME` or `~/.stoker`.
 
-Separate several URLs by commas; the first that answers is used. If there is no cluster, `stoker
-run` starts one for itself. If the local cluster died, every command says so and none takes another
-cluster in its place.
+A URL begins with `http://`, `https://` or, for a master of this machine with a `rest.socket`,
+`unix://`. Separate several URLs by commas; the first that answers is used. If there is no cluster,
+`stoker run` starts one for itself. If the local cluster died, every command says so and none takes
+another cluster in its place.
 
 ## Exit codes
 

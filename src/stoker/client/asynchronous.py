@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,7 +13,9 @@ from stoker.api.shape import RETRY_AFTER
 from stoker.api.versions import SERVER_HEADER
 from stoker.client.answers import MasterAnswer, answer_too_large, error_of, value_of
 from stoker.client.identity import (
+    base_of,
     check_answer,
+    check_listener,
     check_server,
     context_for,
     find_tls,
@@ -25,6 +28,7 @@ from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
 from stoker.client.steps import Asynchronous, ClientSettings, Pause, Request, RestCall, Step
 from stoker.client.submission import SubmissionBody
+from stoker.osproc.unix_socket import socket_in, usable_name
 
 T = TypeVar("T")
 
@@ -48,6 +52,9 @@ class AsyncClient(ClientOperations, Asynchronous):
         self._options = options or ClientOptions()
         self._sleep = sleep
         self._http = httpx.AsyncClient(trust_env=False, verify=self._trust())
+        self._sockets: dict[str, httpx.AsyncClient] = {}
+        """Clients of masters that are named by a Unix domain socket."""
+        self._socket_names = ExitStack()
 
     def _trust(self) -> ssl.SSLContext | bool:
         contexts = (context_for(url, self._options) for url in self._masters.urls)
@@ -67,7 +74,20 @@ class AsyncClient(ClientOperations, Asynchronous):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._http.aclose()
+        for client in (self._http, *self._sockets.values()):
+            await client.aclose()
+        self._sockets.clear()
+        self._socket_names.close()
+
+    def _client_for(self, url: str) -> httpx.AsyncClient:
+        path = socket_in(url)
+        if path is None:
+            return self._http
+        if url not in self._sockets:
+            name = self._socket_names.enter_context(usable_name(path))
+            transport = httpx.AsyncHTTPTransport(uds=name, verify=False, trust_env=False)
+            self._sockets[url] = httpx.AsyncClient(trust_env=False, transport=transport)
+        return self._sockets[url]
 
     async def run(self, request: Request[T]) -> T:
         steps = iter(request)
@@ -140,14 +160,19 @@ class AsyncClient(ClientOperations, Asynchronous):
         sent = call.body
         patience = attempts.patience
         connect = min(self._options.connect_timeout.total_seconds(), patience)
-        request = self._http.build_request(
+        await asyncio.to_thread(check_listener, attempts.url, self._options)
+        try:
+            client = self._client_for(attempts.url)
+        except OSError as error:
+            raise httpx.ConnectError(error.strerror or str(error)) from error
+        request = client.build_request(
             call.method,
-            attempts.url + call.target,
+            base_of(attempts.url) + call.target,
             headers=headers_of(self._options) | ({} if sent is None else sent.headers),
             content=None if sent is None else _pieces(sent),
             timeout=httpx.Timeout(patience + call.waits, connect=connect),
         )
-        response = await self._http.send(request, stream=True)
+        response = await client.send(request, stream=True)
         try:
             header = response.headers.get(SERVER_HEADER)
             check_server(header)

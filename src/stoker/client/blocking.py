@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -20,12 +21,15 @@ from stoker.api.shape import RETRY_AFTER
 from stoker.api.versions import SERVER_HEADER
 from stoker.client.answers import MasterAnswer, answer_too_large, error_of, value_of
 from stoker.client.identity import (
+    NAME_BEHIND_SOCKET,
     check_answer,
+    check_listener,
     check_server,
     context_for,
     find_tls,
     headers_of,
     is_cut_off,
+    prefix_of,
     untrusted,
 )
 from stoker.client.masters import Attempts, Masters, log_retry, parse_masters
@@ -33,6 +37,7 @@ from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
 from stoker.client.steps import Blocking, ClientSettings, Pause, Request, RestCall, Step
 from stoker.client.submission import SubmissionBody
+from stoker.osproc.unix_socket import connect_to, socket_in
 
 Connection = http.client.HTTPConnection
 
@@ -65,6 +70,9 @@ class Connections:
         return None
 
     def open(self, url: str, timeout: float) -> Connection:
+        check_listener(url, self._options)
+        if (path := socket_in(url)) is not None:
+            return _open_socket(path, timeout)
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
         context = context_for(url, self._options)
@@ -86,6 +94,12 @@ class Connections:
 
     def close(self) -> None:
         _close_all(self._idle)
+
+
+def _open_socket(path: Path, timeout: float) -> Connection:
+    connection = Connection(NAME_BEHIND_SOCKET, timeout=timeout)
+    connection.sock = connect_to(path, timeout)
+    return connection
 
 
 def _is_quiet(connection: Connection) -> bool:
@@ -238,7 +252,7 @@ class BlockingClient(ClientOperations, Blocking):
         try:
             connection.sock.settimeout(patience)
             headers = headers_of(self._options)
-            _send(connection, urlsplit(url).path + call.target, call.method, headers, call.body)
+            _send(connection, prefix_of(url) + call.target, call.method, headers, call.body)
             response = connection.getresponse()
             check_server(response.headers.get(SERVER_HEADER))
             status, answer = response.status, self._read(response)

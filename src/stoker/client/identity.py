@@ -1,6 +1,7 @@
 """How client and master identify themselves to each other: tokens, versions and TLS."""
 
 import http.client
+import pwd
 import socket
 import ssl
 from urllib.parse import urlsplit
@@ -9,9 +10,61 @@ from stoker import __version__
 from stoker.api.versions import CLIENT_HEADER, explain_refused_server, version_header
 from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidInput, InvalidOption
+from stoker.osproc.listeners import users_listening_on
+from stoker.osproc.unix_socket import socket_in
+from stoker.security.binding import is_loopback
 from stoker.security.material import client_context
 
 _PROBE_SECONDS = 2.0
+NAME_BEHIND_SOCKET = "localhost"
+"""The server's name in requests through a Unix domain socket."""
+_ROOT = 0
+
+
+def base_of(url: str) -> str:
+    """What a request to the master begins with: its URL, or a stand-in for that of a socket."""
+    return url if socket_in(url) is None else f"http://{NAME_BEHIND_SOCKET}"
+
+
+def prefix_of(url: str) -> str:
+    """The path with which the paths of requests to the master begin."""
+    return urlsplit(base_of(url)).path
+
+
+def check_listener(url: str, options: ClientOptions) -> None:
+    """Refuse to show a token to another user of this machine; raises InvalidOption.
+
+    Every user can listen on a port that is free at the moment, and without TLS nothing else tells
+    who does. Root could read the token anyway.
+    """
+    parts = urlsplit(url)
+    if options.token is None or options.server_user is None:
+        return
+    if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
+        return
+    trusted = _user_id(options.server_user)
+    for uid in users_listening_on(parts.port or http.client.HTTP_PORT) - {trusted, _ROOT}:
+        raise InvalidOption(
+            f"the token is not sent to {url}: the user {_user_name(uid)} listens there, not "
+            f"{_user_name(trusted)}; name the right master, or set client.server-user to the user "
+            "whose master it is"
+        )
+
+
+def _user_id(name: str) -> int:
+    if name.isdigit():
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise InvalidOption(f"client.server-user: there is no user {name!r} here") from None
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def headers_of(options: ClientOptions) -> dict[str, str]:

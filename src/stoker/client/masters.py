@@ -21,6 +21,7 @@ from stoker.client.answers import answer_too_late
 from stoker.client.calls import WAIT_SECONDS
 from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidOption, Unavailable
+from stoker.osproc.unix_socket import SCHEME
 
 WAIT_SECONDS_OF_MANY = 5.0
 """How long one of several masters may delay the answer to a status request.
@@ -29,7 +30,10 @@ If this master freezes, the client notices only after this time."""
 
 
 def parse_masters(text: str) -> tuple[str, ...]:
-    """Base URLs from `http://a:8081,http://b:8081`; the scheme may be left out."""
+    """Base URLs from `http://a:8081,http://b:8081`; the scheme may be left out.
+
+    `unix:///run/stoker/rest.socket` names a master of this machine by its `rest.socket`.
+    """
     urls = tuple(_parse_url(part.strip()) for part in text.split(",") if part.strip())
     if not urls:
         raise InvalidOption("no master is named: give one or more URLs like http://127.0.0.1:8081")
@@ -51,6 +55,8 @@ def _parse_url(text: str) -> str:
 
 
 def _is_usable(parts: SplitResult) -> bool:
+    if parts.scheme == SCHEME:
+        return not parts.netloc and len(parts.path) > 1
     # Reading the port raises ValueError if it is not a number or too large.
     return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
 

@@ -21,6 +21,13 @@ class ClientOptions:
         None,
         secret=True,
     )
+    server_user: str | None = option(
+        "client.server-user",
+        "User who runs the masters of this machine: without TLS, the token is not sent to a port "
+        "of this machine on which another user listens. Unset: this user if a local cluster is on "
+        "record, otherwise every user is trusted.",
+        None,
+    )
     authorities: Path | None = option(
         "client.ssl.authorities",
         "Certificates of the authorities that sign for masters with an https:// URL, as PEM; unset "

@@ -46,9 +46,9 @@ class Leadership:
         """
         return await self.grant.commit(ops)
 
-    async def publish(self, address: str) -> None:
+    async def publish(self, address: str, socket: str = "") -> None:
         """Publish the address of this component for as long as the leadership lasts.
 
         Returns when the address is written, or without writing when the leadership is over.
         """
-        await self.publication.publish(address)
+        await self.publication.publish(address, socket)

@@ -35,6 +35,8 @@ class LeaderAddress(StoredRecord, frozen=True, kw_only=True):
     address: str
     token: FencingToken
     process: ResourceId
+    socket: str = ""
+    """Another address of the component, for processes of the same user on its machine."""
 
 
 class LeaderPublication:
@@ -49,7 +51,7 @@ class LeaderPublication:
         """Value that the key may have, also after a write whose outcome is unknown."""
         self._published: Latest[bytes | None] = Latest(None)
 
-    async def publish(self, address: str) -> None:
+    async def publish(self, address: str, socket: str = "") -> None:
         """Try until the address is written or the leadership is over."""
         wanted = encode(
             LeaderAddress(
@@ -57,6 +59,7 @@ class LeaderPublication:
                 address=address,
                 token=self._token,
                 process=self._grant.process,
+                socket=socket,
             )
         )
         self._attempted = wanted

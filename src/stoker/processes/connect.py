@@ -6,7 +6,12 @@ from pathlib import Path
 from stoker.client.blocking import BlockingClient
 from stoker.client.cluster import AsyncCluster, Cluster
 from stoker.client.options import ClientOptions
-from stoker.processes.discovery import configuration_if_set, find_masters, nothing_found
+from stoker.processes.discovery import (
+    configuration_if_set,
+    find_masters,
+    nothing_found,
+    with_trusted_user,
+)
 from stoker.processes.local.token import token_for
 
 
@@ -82,4 +87,4 @@ def _choose(
     trusted = chosen.authorities if authorities is None else Path(authorities)
     own = token or (None if options is None else options.token)
     known = own or token_for(found) or configured.token
-    return found, replace(chosen, token=known, authorities=trusted)
+    return found, with_trusted_user(replace(chosen, token=known, authorities=trusted))

@@ -15,18 +15,24 @@ another cluster.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.client.masters import parse_masters
 from stoker.client.options import ClientOptions
 from stoker.config.sources import may_be_set
-from stoker.core.errors import InvalidOption, Unavailable
+from stoker.core.errors import InvalidOption, StartupFailed, Unavailable
 from stoker.processes.local.cluster_state import (
+    STATE_FILE,
     ClusterState,
+    client_url_for,
+    client_urls_of,
     default_directory,
+    local_directories,
     read_state,
     surrounding_directory,
-    urls_of,
 )
 
 if TYPE_CHECKING:
@@ -42,13 +48,13 @@ def find_masters(named: str | None, configuration: "Configuration | None") -> st
     """
     known = named or os.environ.get(MASTER_VARIABLE)
     if known:
-        return known
+        return through_sockets(known)
     surrounding = surrounding_directory()
     if surrounding is not None:
         return masters_on_record(surrounding)
     if configuration is not None and (configured := configuration.of(ClientOptions).master):
         check_token_is_meant_for(configuration, configured)
-        return configured
+        return through_sockets(configured)
     return masters_on_record(default_directory())
 
 
@@ -69,12 +75,36 @@ def check_token_is_meant_for(configuration: "Configuration", master: str) -> Non
         )
 
 
+def through_sockets(masters: str) -> str:
+    """The same masters; those of a local cluster of this user are named by their sockets.
+
+    Another user may have taken the port of a master that has died, but never its socket.
+    """
+    urls = parse_masters(masters)
+    for directory in local_directories():
+        with suppress(StartupFailed):
+            # A damaged record is an error for those who look for the cluster there, not for others.
+            urls = tuple(client_url_for(directory, url) for url in urls)
+    return ",".join(urls)
+
+
+def with_trusted_user(options: ClientOptions) -> ClientOptions:
+    """Whoever has a local cluster shows no token to another user who listens on its port."""
+    if options.server_user is not None or not any(map(_is_on_record, local_directories())):
+        return options
+    return replace(options, server_user=str(os.getuid()))
+
+
+def _is_on_record(directory: Path) -> bool:
+    return (directory / STATE_FILE).exists()
+
+
 def masters_on_record(directory: Path) -> str | None:
     """URLs of the masters of the local cluster in this directory; None when there is none."""
     state = read_state(directory)
     if state is None:
         return None
-    urls = urls_of(directory, state)
+    urls = client_urls_of(directory, state)
     if not urls:
         raise Unavailable(_silence_text(directory, state), directory=str(directory))
     return ",".join(urls)

@@ -37,6 +37,7 @@ from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.metrics.registry import MetricRegistry
+from stoker.osproc.unix_socket import url_of_socket
 from stoker.processes.announcement import (
     MASTER_FILE,
     Announce,
@@ -52,6 +53,7 @@ from stoker.processes.master_parts import (
     REST_SERVER,
     MasterServices,
     PartOptions,
+    RestAddresses,
     take_part_in_elections,
 )
 from stoker.processes.opening import (
@@ -83,7 +85,7 @@ from stoker.rpc.options import RpcOptions
 from stoker.savepoints.options import SavepointOptions
 from stoker.savepoints.places import Places, foreign_places
 from stoker.security.audit import AuditLog, audit_file
-from stoker.security.binding import check_token_transport
+from stoker.security.binding import check_token_transport, is_loopback
 from stoker.security.material import rest_material
 from stoker.security.options import AuditOptions, RestSecurityOptions, SubmissionLimitOptions
 from stoker.security.owners import local_user
@@ -195,7 +197,9 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     scope = await stack.enter_async_context(TaskScope("master"))
     open_next = partial(open_session, configuration, ids, auto_renewing=False, metrics=contending)
     scope.spawn("shutdown", shutdowns.run(observer))
-    scope.spawn("parts", take_part_in_elections(services, url, open_next))
+    scope.spawn(
+        "parts", take_part_in_elections(services, _addresses(configuration, url), open_next)
+    )
     record = {"rest_url": url, "rpc_address": rpc.address}
     stack.enter_context(address_file(directories.work / MASTER_FILE, record))
     return RunningMaster(
@@ -247,6 +251,11 @@ async def _rest(
         leader = rest_leader.leader
         return leader.token.epoch if leader else None
 
+    def forwarding_url() -> str | None:
+        # Whoever took the port of a leader that has just died would get the tokens of clients.
+        leader = rest_leader.leader
+        return leader.socket if leader and leader.socket else leader_url()
+
     # The call limit must be longer than that of a long poll, which ends at its own limit.
     patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
     programs = ProgramStore(services.storage, services.ids)
@@ -260,6 +269,7 @@ async def _rest(
             leads=leads,
             leader_url=leader_url,
             epoch=epoch,
+            forwarding_url=forwarding_url,
             forwarding_proof=forwarding_proof,
             options=options,
             version=__version__,
@@ -304,6 +314,14 @@ async def _rest(
             ),
         )
         yield url
+
+
+def _addresses(configuration: Configuration, url: str) -> RestAddresses:
+    options = configuration.of(RestOptions)
+    # Masters on other machines cannot reach a loopback address, so all are on this one.
+    if options.socket is None or not is_loopback(urlsplit(url).hostname or ""):
+        return RestAddresses(url=url)
+    return RestAddresses(url=url, socket=url_of_socket(options.socket.absolute()))
 
 
 def _host_and_port(url: str) -> tuple[str, str]:

@@ -92,12 +92,21 @@ class MasterServices:
     """Run by the owner of the process; None where the cluster cannot be shut down."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RestAddresses:
+    """Where the REST server of a master answers."""
+
+    url: str
+    socket: str = ""
+    """URL of a Unix domain socket, for standbys; empty if they may be on other machines."""
+
+
 class MasterParts:
     """One election, shared by the dispatcher, the resource manager and every job master."""
 
-    def __init__(self, services: MasterServices, rest_url: str | None = None) -> None:
+    def __init__(self, services: MasterServices, rest: RestAddresses | None = None) -> None:
         self._services = services
-        self._rest_url = rest_url
+        self._rest = rest
         self.election = LeaderElection(
             services.coordinator, process=services.resource_id, ids=services.ids
         )
@@ -134,15 +143,15 @@ class MasterParts:
             scope.spawn("resource manager retrieval", self.resource_manager.run())
             scope.spawn("resource manager", self._contend_as_resource_manager())
             scope.spawn("dispatcher", self._contend_as_dispatcher())
-            if self._rest_url is not None:
+            if self._rest is not None:
                 scope.spawn("rest", self.election.run_while_leading(REST_SERVER, self._lead_rest))
             scope.spawn("election", self.election.run())
             await asyncio.get_running_loop().create_future()
 
     async def _lead_rest(self, leadership: Leadership) -> None:
         """Clients and standbys find the leader's REST server by its published address."""
-        assert self._rest_url is not None
-        await leadership.publish(self._rest_url)
+        assert self._rest is not None
+        await leadership.publish(self._rest.url, self._rest.socket)
         await asyncio.get_running_loop().create_future()
 
     async def _announce(self) -> None:
@@ -230,12 +239,12 @@ def _required_while_leading(
 
 
 async def take_part_in_elections(
-    services: MasterServices, rest_url: str, open_session: OpenSession
+    services: MasterServices, rest: RestAddresses, open_session: OpenSession
 ) -> None:
     """When a session is over, the parts that depend on it end and start again in a new one."""
     while True:
         try:
-            await MasterParts(services, rest_url).run()
+            await MasterParts(services, rest).run()
         except SessionExpired as error:
             log.warning("%s contends again in a new session: %s", services.resource_id, error)
         finally:

@@ -23,6 +23,12 @@ class RestOptions:
         "unset: the bind address. Required when that is a wildcard such as 0.0.0.0.",
         None,
     )
+    socket: Path | None = option(
+        "rest.socket",
+        "Unix domain socket on which the REST server listens as well, for this user alone and "
+        "without TLS; clients name it as unix:///PATH. A local cluster sets it by itself.",
+        None,
+    )
     max_content_length: ByteSize = option(
         "rest.server.max-content-length",
         "Largest request that the server accepts: a job graph with all its files.",

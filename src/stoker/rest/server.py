@@ -6,9 +6,10 @@ import errno
 import math
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
@@ -16,6 +17,7 @@ import uvicorn
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import StartupFailed
 from stoker.core.ports import parse_ports
+from stoker.osproc.unix_socket import listen_on
 from stoker.rest.http.connections import LimitedProtocol, OpenConnections, connection_limits
 from stoker.rest.http.middleware import RestMiddleware
 from stoker.rest.http.origin import check_origins
@@ -50,10 +52,10 @@ async def serving(
     listener = _bind_first_free(
         options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
     )
-    with contextlib.closing(listener):
+    with contextlib.closing(listener), _local_listener(options.socket) as local:
         url = _url(listener, host, "http" if tls is None else "https")
         server = _Server(app, options, tls, asks_for_certificates, url)
-        task = asyncio.create_task(server.serve(sockets=[listener]), name="rest-server")
+        task = asyncio.create_task(server.serve(sockets=[listener, *local]), name="rest-server")
         try:
             await server.wait_until_started(task)
             async with TaskScope("rest") as scope:
@@ -82,6 +84,25 @@ def _bind_first_free(address: str, ports: tuple[range, ...], option: str) -> soc
     raise StartupFailed(
         f"no free port on {address}: tried {tried}; stop what listens there or change {option}"
     )
+
+
+@contextlib.contextmanager
+def _local_listener(path: Path | None) -> Iterator[Sequence[socket.socket]]:
+    """The Unix domain socket, if one is configured; it is removed at the end."""
+    if path is None:
+        yield ()
+        return
+    try:
+        listener = listen_on(path)
+    except OSError as error:
+        raise StartupFailed(
+            f"cannot listen on {path}: {error.strerror or error}; change rest.socket"
+        ) from error
+    with contextlib.closing(listener):
+        try:
+            yield (listener,)
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _ports_in(ports: tuple[range, ...]) -> Iterator[int]:
@@ -168,7 +189,12 @@ class _Server(uvicorn.Server):
             await super().startup(sockets=sockets)
         else:
             await super().startup(sockets=[])
-            (listener,) = sockets or []
+            listener, *local = sockets or []
+            loop = asyncio.get_running_loop()
+            # What crosses it never leaves the machine, and the kernel knows who may connect.
+            self.servers += [
+                await loop.create_unix_server(self._make_protocol, sock=each) for each in local
+            ]
             accepting = accept_connections(
                 listener, context, self._make_protocol, self._connections, self._url
             )

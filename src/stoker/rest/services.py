@@ -38,7 +38,9 @@ class RestServices:
     leads: Callable[[], bool]
     """Whether this master leads and so answers requests itself."""
     leader_url: Callable[[], str | None]
-    """Base URL of the leader's REST server, to which a standby forwards requests."""
+    """Base URL of the leader's REST server, for people and programs."""
+    forwarding_url: Callable[[], str | None]
+    """Base URL to which a standby forwards requests: http, https or unix."""
     epoch: Callable[[], int | None] = lambda: None
     """Epoch of the leader; None while nobody leads."""
     forwarding_proof: Callable[[], str | None] = lambda: None

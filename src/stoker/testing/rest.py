@@ -404,6 +404,7 @@ class Master:
             leads=lambda: self.leading,
             leader_url=lambda: self.leader,
             epoch=lambda: self.epoch,
+            forwarding_url=lambda: self.leader,
             forwarding_proof=lambda: self.proof,
             places=self.places,
             options=self.options,

@@ -41,7 +41,7 @@ def test_leader_and_standby_answer_only_clients_with_a_token(tmp_path: Path) -> 
             masters=2, task_executors=0, configuration=configuration(tmp_path / "tokens.json")
         )
         cluster.wait_until_ready()
-        urls = cluster.masters.split(",")
+        urls = cluster.urls.split(",")
         assert [url.partition(":")[0] for url in urls] == ["https", "https"]
         for url in urls:
             assert BlockingClient(url, probe_options(known)).jobs() == []

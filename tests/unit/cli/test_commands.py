@@ -20,10 +20,12 @@ from stoker.processes.local.cluster_state import (
     ClusterState,
     ProcessRecord,
     default_directory,
+    socket_of,
     write_state,
 )
 from stoker.rest.jobs import checkpoint_handlers
-from stoker.testing.rest import DispatcherInMemory
+from stoker.rest.options import RestOptions
+from stoker.testing.rest import DispatcherInMemory, Master
 from stoker.testing.sample_jobs import (
     CANCELED,
     FAILED,
@@ -111,13 +113,17 @@ async def test_the_master_is_found_in_the_configuration_file(served) -> None:
     assert RUNNING[:12] in (await asyncio.to_thread(served.stoker, "list")).stdout
 
 
-async def test_the_master_of_a_running_local_cluster_is_found(served) -> None:
+async def test_the_master_of_a_running_local_cluster_is_found_at_its_socket(stoker) -> None:
     directory = default_directory()
-    address = {"pid": os.getpid(), "rest_url": served.url}
+    place = socket_of(directory, "master-1")
+    place.parent.mkdir(parents=True)
     (directory / "work" / "master-1").mkdir(parents=True)
-    (directory / "work" / "master-1" / "master.json").write_text(json.dumps(address))
     write_state(directory, ClusterState(masters=(_own_process(),)))
-    assert RUNNING[:12] in (await asyncio.to_thread(served.stoker, "list")).stdout
+    async with Master(options=RestOptions(bind_port="0", socket=place)).serving():
+        # Nobody listens at the port.
+        address = {"pid": os.getpid(), "rest_url": "http://127.0.0.1:1"}
+        (directory / "work" / "master-1" / "master.json").write_text(json.dumps(address))
+        assert RUNNING[:12] in (await asyncio.to_thread(stoker, "list")).stdout
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,18 @@ from stoker.cli.connection import find_masters
 from stoker.cli.options.invocation import Invocation
 from stoker.core.errors import InvalidOption, Unavailable
 from stoker.osproc.process_tree import start_time
+from stoker.osproc.unix_socket import url_of_socket
 from stoker.processes.discovery import (
     MASTER_VARIABLE,
     name_masters_for_programs,
     read_configuration,
 )
-from stoker.processes.local.cluster_state import ClusterState, ProcessRecord, write_state
+from stoker.processes.local.cluster_state import (
+    ClusterState,
+    ProcessRecord,
+    socket_of,
+    write_state,
+)
 
 ARGUMENT = "http://argument:1"
 VARIABLE = "http://variable:2"
@@ -79,6 +85,9 @@ def test_the_command_line_and_the_client_find_the_same_cluster(
     if "local" in sources:
         make_local_cluster(home / "local", LOCAL)
     named = ARGUMENT if "argument" in sources else None
+    folders = {SURROUNDING: home.parent / "other", LOCAL: home / "local"}
+    if expected in folders:
+        expected = url_of_socket(socket_of(folders[expected], "master-1"))
     assert found_by_command(named) == expected
     assert found_by_client(named) == expected
 

@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.cli.connection import _warn_of_plain_token, _with_local_token
+from stoker.cli.connection import _warn_of_plain_token, _with_token
 from stoker.client.options import ClientOptions
 from stoker.osproc.process_tree import start_time
+from stoker.osproc.unix_socket import url_of_socket
+from stoker.processes.discovery import through_sockets, with_trusted_user
 from stoker.processes.local.cluster import LocalCluster
-from stoker.processes.local.cluster_state import MARK, ClusterState, ProcessRecord, write_state
+from stoker.processes.local.cluster_state import (
+    MARK,
+    ClusterState,
+    ProcessRecord,
+    socket_of,
+    write_state,
+)
 from stoker.processes.local.token import hashes_of, make_token, remove_token, token_for, token_of
 from stoker.security.tokens import Role, TokenFile, find
 
@@ -59,34 +67,54 @@ def test_a_cluster_keeps_its_token_over_restarts_and_gives_it_up_on_request(
     assert token_of(directory) is hashes_of(directory) is None
 
 
-def test_masters_of_the_running_cluster_are_shown_its_token(directory: Path) -> None:
-    assert token_for(URL) == token_for(f"{URL}/") == token_of(directory)
+def socket_url(directory: Path, name: str = "master-1") -> str:
+    return url_of_socket(socket_of(directory, name))
 
 
-@pytest.mark.parametrize(
-    "other", ["http://127.0.0.1:8086", "http://localhost:8085", f"{URL},http://127.0.0.1:8086"]
-)
-def test_other_masters_are_not_shown_the_token(directory: Path, other: str) -> None:
-    assert token_for(other) is None
+def test_masters_are_shown_the_token_of_their_cluster_at_their_sockets(directory: Path) -> None:
+    one, two = socket_url(directory), socket_url(directory, "master-2")
+    assert token_for(one) == token_for(f"{one},{two}") == token_of(directory)
 
 
-def test_whoever_took_the_port_of_a_dead_master_is_not_shown_the_token(directory: Path) -> None:
-    record_master(directory, started=1)
-    assert token_for(URL) is None
+def test_nobody_else_is_shown_the_token(directory: Path, tmp_path: Path) -> None:
+    """Not even at the port of a master: whoever gets the port next would see it."""
+    others = (URL, "http://127.0.0.1:8086", socket_url(tmp_path), "unix:///master-1.socket")
+    for other in others:
+        assert token_for(other) is None
+        assert token_for(f"{socket_url(directory)},{other}") is None
 
 
 def test_a_program_finds_the_token_of_the_cluster_that_runs_it(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STOKER_HOME", str(tmp_path / "elsewhere"))
-    assert token_for(URL) is None
+    assert token_for(socket_url(directory)) is None
     monkeypatch.setenv(MARK, str(directory))
-    assert token_for(URL) == token_of(directory)
+    assert token_for(socket_url(directory)) == token_of(directory)
 
 
-def test_a_damaged_record_shows_the_token_to_nobody(directory: Path) -> None:
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_master_is_found_at_its_socket_also_by_the_url_of_its_port(
+    directory: Path, is_alive: bool
+) -> None:
+    record_master(directory, started=(start_time(os.getpid()) or 0) if is_alive else 1)
+    other = "http://127.0.0.1:8086"
+    expected = socket_url(directory) if is_alive else URL
+    assert through_sockets(f"{URL}/, {other}") == f"{expected},{other}"
+
+
+def test_a_damaged_record_does_not_keep_from_other_clusters(directory: Path) -> None:
     (directory / "cluster.json").write_text("{")
-    assert token_for(URL) is None
+    assert through_sockets(URL) == URL
+
+
+def test_with_a_local_cluster_only_this_user_is_shown_a_token_at_a_port(directory: Path) -> None:
+    assert with_trusted_user(ClientOptions()).server_user == str(os.getuid())
+    assert with_trusted_user(ClientOptions(server_user="stoker")).server_user == "stoker"
+    assert stoker.connect("http://127.0.0.1:1").client._options.server_user == str(os.getuid())
+    assert _with_token(ClientOptions(), URL).server_user == str(os.getuid())
+    (directory / "cluster.json").unlink()
+    assert with_trusted_user(ClientOptions()).server_user is None
 
 
 def test_the_files_of_a_local_cluster_are_private_in_a_directory_open_to_all(
@@ -115,8 +143,8 @@ def test_a_program_of_the_user_needs_to_know_nothing_of_the_token(directory: Pat
     assert stoker.connect(token="mine").client._options.token == "mine"
     options = ClientOptions(token="of another cluster")
     assert stoker.connect("http://127.0.0.1:1").client._options.token is None
-    assert _with_local_token(options, URL).token == token_of(directory)
-    assert _with_local_token(options, "http://127.0.0.1:1").token == "of another cluster"
+    assert _with_token(options, socket_url(directory)).token == token_of(directory)
+    assert _with_token(options, "http://127.0.0.1:1").token == "of another cluster"
 
 
 def test_a_token_in_clear_text_on_a_network_is_reported(

@@ -15,7 +15,6 @@ from stoker.cli.cluster_status import (
     ask_for_report,
     echo_status,
     status_text,
-    urls_of_running,
 )
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
@@ -245,10 +244,10 @@ def _report_running(local: LocalCluster, invocation: Invocation) -> int:
     local.remember_start(_defaults_in(local.directory))
     if invocation.json:
         state = local.state or ClusterState()
-        urls = urls_of_running(local.directory, state)
-        echo_status(local.directory, state, ask_for_report(urls, local.client_options))
+        report = ask_for_report(local.masters, local.client_options)
+        echo_status(local.directory, state, report)
     else:
-        click.echo(f"The local cluster is ready at {local.masters}")
+        click.echo(f"The local cluster is ready at {local.urls}")
         say(f"Its files and logs are in {local.directory}. Stop it with: stoker cluster down")
         if local.token is not None:
             say(
@@ -271,7 +270,7 @@ def status(invocation: Invocation, directory: Path) -> int:
         return FAILED
     local = LocalCluster(directory, client=invocation.configuration().of(ClientOptions))
     known = state or ClusterState()
-    report = ask_for_report(urls_of_running(directory, known), local.client_options)
+    report = ask_for_report(local.masters, local.client_options)
     if invocation.json:
         echo_status(directory, known, report)
     else:

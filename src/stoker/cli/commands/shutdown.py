@@ -14,6 +14,7 @@ from stoker.cli.output import echo_json, say
 from stoker.client.blocking import BlockingClient
 from stoker.client.masters import parse_masters
 from stoker.core.errors import InvalidInput
+from stoker.osproc.unix_socket import connect_to, socket_in
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import default_directory
 
@@ -84,6 +85,9 @@ def _answers(url: str) -> bool:
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
+        if (path := socket_in(url)) is not None:
+            connect_to(path, _PROBE_SECONDS).close()
+            return True
         socket.create_connection((parts.hostname or "", port), timeout=_PROBE_SECONDS).close()
     except OSError:
         return False

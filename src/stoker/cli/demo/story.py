@@ -66,7 +66,7 @@ class Story:
             cluster.wait_until_ready()
         self._console.print(processes_table(cluster))
         self._tell(
-            f"The REST API listens at [bold]{cluster.masters}[/] "
+            f"The REST API listens at [bold]{cluster.urls}[/] "
             "(try /jobs/overview or /openapi.json)."
         )
 

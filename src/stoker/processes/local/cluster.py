@@ -40,6 +40,7 @@ from stoker.processes.local.cluster_state import (
     ClusterState,
     LastStart,
     ProcessRecord,
+    client_urls_of,
     previous_port_of,
     processes_of,
     read_last_start,
@@ -47,6 +48,7 @@ from stoker.processes.local.cluster_state import (
     reason_in,
     remove_state,
     send,
+    socket_of,
     urls_of,
     wait_until_gone,
     write_last_start,
@@ -132,7 +134,12 @@ class LocalCluster:
 
     @property
     def masters(self) -> str:
-        """URLs of the masters that answer, in the form that a client expects."""
+        """The masters that answer, in the form that a client expects: by their sockets."""
+        return ",".join(client_urls_of(self.directory, self.state or ClusterState()))
+
+    @property
+    def urls(self) -> str:
+        """URLs of the masters that answer, for browsers and other tools."""
         return ",".join(urls_of(self.directory, self.state or ClusterState()))
 
     @property
@@ -208,7 +215,7 @@ class LocalCluster:
                     f"a local cluster is already running in {self.directory}; stop it with stoker "
                     "cluster down, or name another directory with --dir"
                 )
-            own = ("log", "storage", "work")
+            own = ("log", "sockets", "storage", "work")
             self._make_private_directories(*own, *(("zookeeper",) if zookeeper else ()))
             (make_token if with_token else remove_token)(self.directory)
             if zookeeper:
@@ -343,12 +350,12 @@ class LocalCluster:
         for record in state.dead:
             raise StartupFailed(f"{record.name} ended during its start: {reason_in(record)}")
         urls = urls_of(self.directory, state)
-        answer = self._ask_overview(urls) if len(urls) == len(state.masters) else None
+        answer = self._ask_overview() if len(urls) == len(state.masters) else None
         return stage_text(state, urls, answer)
 
-    def _ask_overview(self, urls: Sequence[str]) -> ClusterOverviewAnswer | StokerError:
+    def _ask_overview(self) -> ClusterOverviewAnswer | StokerError:
         try:
-            with BlockingClient(",".join(urls), self.client_options) as client:
+            with BlockingClient(self.masters, self.client_options) as client:
                 return client.overview()
         except StokerError as error:
             return error
@@ -405,9 +412,10 @@ class LocalCluster:
             f"{owner}.resource-id": name,
             **({"rest.bind-port": port} if port else {}),
         }
-        hashes = hashes_of(self.directory)
-        if kind == "master" and hashes is not None:
-            settings["security.rest.tokens"] = str(hashes)
+        if kind == "master":
+            settings["rest.socket"] = str(socket_of(self.directory, name))
+            if (hashes := hashes_of(self.directory)) is not None:
+                settings["security.rest.tokens"] = str(hashes)
         definitions = [f"-D{key}={value}" for key, value in settings.items()]
         configuration = str(self.directory / CONFIGURATION_FILE)
         command = [sys.executable, "-m", "stoker.cli.main", kind, "--config", configuration]

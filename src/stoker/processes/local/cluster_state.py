@@ -14,6 +14,7 @@ from stoker.core.errors import StartupFailed
 from stoker.core.values import Value, decode_json
 from stoker.osproc.atomic_file import write_atomically
 from stoker.osproc.process_tree import all_processes, environment_of, start_time, value_in
+from stoker.osproc.unix_socket import socket_in, url_of_socket
 from stoker.processes.announcement import MASTER_FILE
 
 MARK = "STOKER_LOCAL_CLUSTER"
@@ -152,9 +153,41 @@ def write_last_start(directory: Path, start: LastStart) -> None:
 
 
 def url_of(directory: Path, master: ProcessRecord) -> str | None:
-    """URL at which this instance of the master answers; None while it does not."""
+    """URL at which browsers and other tools reach the master; None while it does not answer."""
     address = _address(directory, master.name)
     return address["rest_url"] if address.get("pid") == str(master.pid) else None
+
+
+def socket_of(directory: Path, name: str) -> Path:
+    """The socket at which a master of the cluster answers clients of the same user.
+
+    Its directory is private, so nobody else can listen there, whatever has become of the master.
+    """
+    return directory / "sockets" / f"{name}.socket"
+
+
+def is_socket_of(directory: Path, url: str) -> bool:
+    """Whether the URL names a socket of the cluster."""
+    path = socket_in(url)
+    return path is not None and path == socket_of(directory, path.stem)
+
+
+def client_urls_of(directory: Path, state: ClusterState) -> list[str]:
+    """URLs at which clients of the same user reach the masters that answer."""
+    return [
+        url_of_socket(socket_of(directory, master.name))
+        for master in state.masters
+        if master.alive and url_of(directory, master)
+    ]
+
+
+def client_url_for(directory: Path, url: str) -> str:
+    """The same master, named by its socket if it is one of the cluster."""
+    state = read_state(directory) or ClusterState()
+    for master in state.masters:
+        if master.alive and url_of(directory, master) == url:
+            return url_of_socket(socket_of(directory, master.name))
+    return url
 
 
 def previous_port_of(directory: Path, name: str) -> str | None:
@@ -191,6 +224,11 @@ def surrounding_directory() -> Path | None:
     """Directory of the local cluster that runs this process; None if no local cluster does."""
     directory = os.environ.get(MARK)
     return Path(directory) if directory else None
+
+
+def local_directories() -> list[Path]:
+    """The local clusters of this program: the one that runs it, and the default one."""
+    return list(filter(None, (surrounding_directory(), default_directory())))
 
 
 def _address(directory: Path, name: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """The token of a local cluster, by which its REST API is for its user alone.
 
 `stoker cluster up` makes it in the directory of the cluster, and commands and programs of the same
-user find it there. They show it to masters of that cluster only: the record of the cluster
-names them by process id and start time, so nobody else can have taken their ports.
+user find it there. They show it at the sockets of that cluster only. Nobody else can listen there,
+since its directory is private.
 """
 
 import contextlib
@@ -11,14 +11,8 @@ import time
 from pathlib import Path
 
 from stoker.client.masters import parse_masters
-from stoker.core.errors import StartupFailed
 from stoker.osproc.atomic_file import write_atomically
-from stoker.processes.local.cluster_state import (
-    default_directory,
-    read_state,
-    surrounding_directory,
-    urls_of,
-)
+from stoker.processes.local.cluster_state import is_socket_of, local_directories
 from stoker.security.owners import local_user
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
@@ -68,21 +62,14 @@ def token_of(directory: Path) -> str | None:
 
 
 def token_for(masters: str) -> str | None:
-    """The token for these masters, if all of them are running masters of a local cluster of ours.
+    """The token for these masters, if all of them are masters of one local cluster of ours.
 
     That is the cluster to which this program belongs, or the one that commands refer to.
     """
-    for directory in filter(None, (surrounding_directory(), default_directory())):
+    for directory in local_directories():
         token = token_of(directory)
-        if token is not None and set(parse_masters(masters)) <= _urls_on_record(directory):
+        if token is not None and all(
+            is_socket_of(directory, url) for url in parse_masters(masters)
+        ):
             return token
     return None
-
-
-def _urls_on_record(directory: Path) -> set[str]:
-    try:
-        state = read_state(directory)
-    except StartupFailed:
-        # A damaged record is an error for those who look for the cluster there, not for others.
-        return set()
-    return set() if state is None else set(urls_of(directory, state))

@@ -17,6 +17,7 @@ everything else that is done here.
 import asyncio
 import http
 import resource
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ _BODY_GRACE_SECONDS = 10.0
 _REST_SECONDS = 10.0
 """How long a client may go on sending a body whose request was answered, or not read an answer
 before its connection closes."""
+LOCAL_SOCKET = "local socket"
+"""Stands for the address of a client that came through the Unix domain socket."""
 LINGER_SECONDS = 2.0
 """How long a refused client may still send: if its connection were closed at once while it sends,
 it would see a broken connection and not the answer."""
@@ -162,6 +165,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        if transport.get_extra_info("socket").family == socket.AF_UNIX:
+            self.client = (LOCAL_SOCKET, 0)
         self._address = self.client[0] if self.client else "unknown"
         reason = self._connections.find_refusal(self._address)
         if reason is not None:

@@ -12,11 +12,13 @@ can only break the connection.
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
+from pathlib import Path
 
 import httpx
 
 from stoker.core.errors import RecipientUnreachable
+from stoker.osproc.unix_socket import socket_in, usable_name
 from stoker.rest.http.asgi import Receive, Scope, Send
 from stoker.rest.http.middleware import FORWARDED, FORWARDING_PROOF
 
@@ -27,6 +29,8 @@ PING_TIMEOUT_SECONDS = 3.0
 QUIET_SECONDS = 10.0
 """How long a response may pause before the standby asks whether the leader is still alive."""
 _PING_PATH = "/v1/config"
+_URL_BEHIND_SOCKET = "http://localhost"
+"""The server's name in requests through a Unix domain socket."""
 
 
 def describe_failure(error: httpx.TransportError) -> str:
@@ -44,7 +48,7 @@ async def _ping(http: httpx.AsyncClient, url: str) -> str | None:
     """Why this master counts as dead or frozen, or None if it answers."""
     try:
         async with asyncio.timeout(PING_TIMEOUT_SECONDS):
-            await http.get(url + _PING_PATH)
+            await http.get(_base(url).copy_with(path=_PING_PATH))
     except TimeoutError:
         return f"has been silent for {PING_TIMEOUT_SECONDS:g} s"
     except httpx.TransportError as error:
@@ -124,26 +128,32 @@ class Forwarder:
         """`proof` shows the leader that a master forwards."""
         self._leader_url = leader_url
         self._proof = proof
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-            trust_env=False,
-            verify=True if trust is None else trust,
-        )
+        self._trust = trust
+        self._socket_names = ExitStack()
+        self._clients: dict[Path | None, httpx.AsyncClient] = {}
+        """By the socket to which they connect; None for addresses with a host."""
+        # Loading trusted certificates takes a while, and requests come when the leader has died.
+        self._clients[None] = self._open_client(None)
         self._probe: LeaderProbe | None = None
 
     async def close(self) -> None:
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
+        self._socket_names.close()
 
     async def forward(self, leader_url: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises RecipientUnreachable only before the response begins."""
-        request = self._client.build_request(
+        try:
+            client = self._client_for(leader_url)
+        except OSError as error:
+            raise _unreachable(leader_url, f"does not answer: {error}") from error
+        request = client.build_request(
             scope["method"],
             _url(leader_url, scope),
             headers=_request_headers(scope, self._proof()),
             content=_body(receive) if _has_body(scope) else None,
         )
-        response = await self._answer(leader_url, request)
+        response = await self._answer(leader_url, client, request)
         async with aclosing(response):
             await send(
                 {
@@ -153,13 +163,15 @@ class Forwarder:
                 }
             )
             chunks = response.aiter_raw()
-            while (chunk := await self._next_chunk(chunks, leader_url)) is not None:
+            while (chunk := await self._next_chunk(chunks, client, leader_url)) is not None:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _answer(self, leader_url: str, request: httpx.Request) -> httpx.Response:
-        async with self._probe_of(leader_url).watch() as silence:
-            answer = asyncio.create_task(self._client.send(request, stream=True), name="forwarded")
+    async def _answer(
+        self, leader_url: str, client: httpx.AsyncClient, request: httpx.Request
+    ) -> httpx.Response:
+        async with self._probe_of(leader_url, client).watch() as silence:
+            answer = asyncio.create_task(client.send(request, stream=True), name="forwarded")
             try:
                 await asyncio.wait({answer, silence}, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
@@ -173,24 +185,44 @@ class Forwarder:
             except httpx.TransportError as error:
                 raise _unreachable(leader_url, describe_failure(error)) from error
 
-    async def _next_chunk(self, chunks: AsyncIterator[bytes], leader_url: str) -> bytes | None:
+    async def _next_chunk(
+        self, chunks: AsyncIterator[bytes], client: httpx.AsyncClient, leader_url: str
+    ) -> bytes | None:
         reading = asyncio.ensure_future(anext(chunks, None))
         try:
             while True:
                 await asyncio.wait({reading}, timeout=QUIET_SECONDS)
                 if reading.done():
                     return reading.result()
-                if (silence := await _ping(self._client, leader_url)) is not None:
+                if (silence := await _ping(client, leader_url)) is not None:
                     raise TimeoutError(f"the leading master at {leader_url} {silence}")
         finally:
             if not reading.done():
                 reading.cancel()
                 await asyncio.wait({reading})
 
-    def _probe_of(self, leader_url: str) -> LeaderProbe:
+    def _probe_of(self, leader_url: str, client: httpx.AsyncClient) -> LeaderProbe:
         if self._probe is None or self._probe.url != leader_url:
-            self._probe = LeaderProbe(leader_url, self._client, self._leader_url)
+            self._probe = LeaderProbe(leader_url, client, self._leader_url)
         return self._probe
+
+    def _client_for(self, leader_url: str) -> httpx.AsyncClient:
+        path = socket_in(leader_url)
+        if path not in self._clients:
+            self._clients[path] = self._open_client(path)
+        return self._clients[path]
+
+    def _open_client(self, path: Path | None) -> httpx.AsyncClient:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        name = None if path is None else self._socket_names.enter_context(usable_name(path))
+        verify = True if self._trust is None else self._trust
+        return httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            transport=httpx.AsyncHTTPTransport(
+                verify=verify, limits=limits, uds=name, trust_env=False
+            ),
+            trust_env=False,
+        )
 
 
 def _unreachable(leader_url: str, reason: str) -> RecipientUnreachable:
@@ -205,10 +237,14 @@ async def _abandon(answer: "asyncio.Task[httpx.Response]") -> None:
         await answer.result().aclose()
 
 
+def _base(url: str) -> httpx.URL:
+    return httpx.URL(url if socket_in(url) is None else _URL_BEHIND_SOCKET)
+
+
 def _url(leader_url: str, scope: Scope) -> httpx.URL:
     target = scope["raw_path"] or scope["path"].encode()
     query = scope["query_string"]
-    return httpx.URL(leader_url).copy_with(raw_path=target + (b"?" + query if query else b""))
+    return _base(leader_url).copy_with(raw_path=target + (b"?" + query if query else b""))
 
 
 def _request_headers(scope: Scope, proof: str | None) -> list[tuple[bytes, bytes]]:

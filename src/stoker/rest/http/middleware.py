@@ -305,7 +305,7 @@ class RestMiddleware:
     async def _forward_to_leader(
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
     ) -> None:
-        url = self._services.leader_url()
+        url = self._services.forwarding_url()
         if url is None or FORWARDED in headers:
             await send_error(unavailable("no master leads at the moment; try again"), send)
             return
@@ -336,7 +336,7 @@ class RestMiddleware:
         from stoker.rest.http.forwarding import Forwarder  # noqa: PLC0415
 
         services = self._services
-        return Forwarder(services.leader_url, services.forwarding_proof, services.trust)
+        return Forwarder(services.forwarding_url, services.forwarding_proof, services.trust)
 
 
 def _declared_length(headers: dict[bytes, bytes]) -> int:

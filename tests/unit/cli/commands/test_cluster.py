@@ -14,10 +14,17 @@ from stoker.cli.main import cli
 from stoker.core.errors import Conflict, StartupFailed
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster import LocalCluster
-from stoker.processes.local.cluster_state import ClusterState, ProcessRecord, write_state
+from stoker.processes.local.cluster_state import (
+    ClusterState,
+    ProcessRecord,
+    socket_of,
+    write_state,
+)
+from stoker.rest.options import RestOptions
 from stoker.savepoints.options import RETAINED_DIRECTORY, SAVEPOINT_DIRECTORY
+from stoker.testing.rest import Master
 from stoker.testing.sample_jobs import EXECUTOR
-from unit.cli.conftest import ServedMaster, Stoker
+from unit.cli.conftest import Stoker
 
 
 @pytest.fixture
@@ -399,19 +406,23 @@ def test_purge_forgets_the_options(stoker: Stoker, stopped: Path, starts: Starts
 
 
 async def test_the_status_as_json_names_leader_slots_task_executors_and_jobs(
-    served: ServedMaster, running: Path
+    stoker: Stoker, running: Path
 ) -> None:
     """For scripts: what the table shows, and the epoch."""
-    served.master.leader = served.url
-    address = {"pid": os.getpid(), "rest_url": served.url}
-    (running / "work" / "master-1" / "master.json").write_text(json.dumps(address))
-    result = await asyncio.to_thread(served.stoker, "cluster", "status", "--json")
+    place = socket_of(running, "master-1")
+    place.parent.mkdir()
+    master = Master(options=RestOptions(bind_port="0", socket=place))
+    async with master.serving() as url:
+        master.leader = url
+        address = {"pid": os.getpid(), "rest_url": url}
+        (running / "work" / "master-1" / "master.json").write_text(json.dumps(address))
+        result = await asyncio.to_thread(stoker, "cluster", "status", "--json")
+        shown = await asyncio.to_thread(stoker, "cluster", "status")
     answer = json.loads(result.stdout)
-    assert answer["leader"] == {"name": "master-1", "url": served.url, "epoch": 7}
+    assert answer["leader"] == {"name": "master-1", "url": url, "epoch": 7}
     assert answer["slots"] == {"total": 4, "free": 2}
     assert answer["task_executors"] == [{"id": EXECUTOR, "slots_total": 4, "slots_free": 2}]
     assert answer["jobs"]["RUNNING"] >= 1
-    shown = await asyncio.to_thread(served.stoker, "cluster", "status")
     assert "running, leads" in shown.stdout
     assert f"{answer['jobs']['RUNNING']} RUNNING" in shown.stdout
 
