@@ -190,7 +190,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     auditing = configuration.of(AuditOptions)
     # The directory may be a link with a plain name, which ends with this process.
-    audit = AuditLog(audit_file(auditing, directories.work.resolve().parent), auditing)
+    audit = AuditLog(audit_file(auditing, directories.work.resolve().parent), auditing, resource_id)
     url = await stack.enter_async_context(
         _rest(services, observer, configuration, places, audit, resources.metrics)
     )

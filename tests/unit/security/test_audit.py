@@ -5,11 +5,21 @@ import json
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stoker.core.options import ByteSize
-from stoker.security.audit import MAX_TEXT, AuditLog, AuditQuery, audit_file, audit_time
-from stoker.security.audit_entries import AuditEntry
+from stoker.security.audit import (
+    MAX_TEXT,
+    AuditLog,
+    AuditQuery,
+    audit_file,
+    audit_time,
+    read_audit_files,
+)
+from stoker.security.audit_entries import AuditEntry, merge_entries
 from stoker.security.options import AuditOptions
 
 
@@ -95,3 +105,56 @@ async def test_nobody_fills_the_log_with_one_request(tmp_path: Path) -> None:
     await audit.append(entry(1, object="x" * 10_000, reason="y" * 10_000))
     [found] = await audit.read(AuditQuery())
     assert (len(found.object), len(found.reason)) == (MAX_TEXT + 1, MAX_TEXT + 1)
+
+
+def sequences(entries: list[AuditEntry]) -> list[tuple[str, int]]:
+    return [(each.master, each.sequence) for each in entries]
+
+
+async def test_entries_of_a_master_are_numbered_without_a_gap_through_restart_and_rotation(
+    tmp_path: Path,
+) -> None:
+    options = AuditOptions(max_size=ByteSize(900), max_files=3)
+    for _ in range(3):
+        # Each turn is a process; both masters of the machine write into one file.
+        masters = [AuditLog(tmp_path / "audit", options, name) for name in ("m-1", "m-10")]
+        await asyncio.gather(*(masters[number % 2].append(entry(number)) for number in range(6)))
+    found = await AuditLog(tmp_path / "audit", options).read(AuditQuery(limit=1000))
+    for name in ("m-1", "m-10"):
+        own = [each.sequence for each in found if each.master == name]
+        assert own == list(range(9, 9 - len(own), -1))
+        assert len(own) > 2
+
+
+async def test_logs_of_several_machines_are_merged_by_time(tmp_path: Path) -> None:
+    for number in range(6):
+        machine = f"m-{number % 2}"
+        await AuditLog(tmp_path / machine, AuditOptions(), machine).append(entry(number))
+    files = [tmp_path / "m-0", tmp_path / "m-1", tmp_path / "m-0"]
+    merged = read_audit_files(files, AuditQuery())
+    assert numbers(merged) == [5, 4, 3, 2, 1, 0], "each once"
+    assert sequences(merged) == [
+        (f"m-{number % 2}", number // 2 + 1) for number in range(5, -1, -1)
+    ]
+    assert numbers(read_audit_files(files, AuditQuery(object="job-3", limit=1))) == [3]
+
+
+entries_of_masters = st.lists(
+    st.tuples(st.sampled_from(["a", "b", ""]), st.integers(0, 20)), max_size=30
+)
+
+
+@given(entries_of_masters)
+def test_a_merge_keeps_the_order_of_each_master_whatever_its_clock_says(
+    written: list[tuple[str, int]],
+) -> None:
+    logs: dict[str, list[AuditEntry]] = {}
+    for master, at in written:
+        own = logs.setdefault(master, [])
+        number = len(own) + 1 if master else 0
+        made = msgspec.structs.replace(entry(at), master=master, sequence=number)
+        own.append(made)
+    merged = merge_entries([*logs.values(), logs.get("a", [])])
+    assert len(merged) == len(written)
+    for master in ("a", "b"):
+        assert [each for each in merged if each.master == master] == logs.get(master, [])

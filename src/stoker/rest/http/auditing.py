@@ -1,7 +1,9 @@
 """Which requests leave a line in the audit log, and what it says.
 
-A change is recorded when its answer is known and before the caller gets it. A refusal of access is
-recorded for every request. Requests that a standby forwards are recorded by the leader.
+A change is recorded when its answer is known and before the caller gets it, also if the caller has
+gone by then. One that is cut off because the server closes has no answer; it is recorded all the
+same, since it may have taken effect. A refusal of access is recorded for every request. Requests
+that a standby forwards are recorded by the leader.
 """
 
 from collections.abc import Mapping
@@ -23,6 +25,8 @@ _READING = frozenset({"/audit"})
 _HEARTBEAT = "/clientHeartbeat"
 """End of the path of a heartbeat, which comes every few seconds and only says that all is well."""
 _REFUSALS = frozenset({401, 403, 429})
+_UNAVAILABLE = 503
+_CUT_OFF = "the master was shutting down before the answer was known; it may have taken effect"
 FORWARDED_TO_LEADER = "stoker.forwarded-to-leader"
 """Key in the scope of a request that the leader answers, and records."""
 
@@ -54,8 +58,10 @@ class AuditedSend:
         self._clock = clock
         self._start: Message | None = None
         """The beginning of the answer, which waits for the first bytes of its body."""
+        self._has_answer = False
 
     async def __call__(self, message: Message) -> None:
+        self._has_answer = True
         if message["type"] == "http.response.start" and self._is_recorded(message["status"]):
             self._start = message
             return
@@ -64,6 +70,22 @@ class AuditedSend:
             await self._audit.append(self._entry(start["status"], message.get("body", b"")))
             await self._send(start)
         await self._send(message)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the handler, if it has ended, has left a request without a complete answer."""
+        return self._start is not None or not self._has_answer
+
+    async def record_cut_off(self) -> None:
+        """Record the request for which `is_cut_off` holds, if it is to be recorded at all."""
+        if self._start is not None:
+            start, self._start = self._start, None
+            await self._audit.append(self._entry(start["status"], b""))
+        elif self._is_recorded(_UNAVAILABLE):
+            entry = self._entry(_UNAVAILABLE, b"")
+            await self._audit.append(
+                msgspec.structs.replace(entry, outcome="unknown", reason=_CUT_OFF)
+            )
 
     def _is_recorded(self, status: int) -> bool:
         if FORWARDED_TO_LEADER in self._scope:

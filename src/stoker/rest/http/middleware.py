@@ -161,15 +161,32 @@ class RestMiddleware:
         send = _with_headers(send, cors_headers(origin, self._services.options))
         if accepts_gzip(headers.get(b"accept-encoding")):
             send = CompressingSend(send, self._compressor)
-        if (audit := self._services.audit) is not None:
-            send = AuditedSend(
-                send,
-                audit,
-                scope=scope,
-                target=target,
-                address=self._address_of(scope, headers),
-                clock=self._services.clock,
-            )
+        if (audit := self._services.audit) is None:
+            await self._respond(scope, headers, target, receive, send)
+            return
+        audited = AuditedSend(
+            send,
+            audit,
+            scope=scope,
+            target=target,
+            address=self._address_of(scope, headers),
+            clock=self._services.clock,
+        )
+        try:
+            await self._respond(scope, headers, target, receive, audited)
+        finally:
+            if audited.is_cut_off:
+                await asyncio.shield(audited.record_cut_off())
+
+    async def _respond(
+        self,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        target: Target,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        origin = _text(headers.get(b"origin"))
         # Preflight requests have no token; the answer reveals nothing about the cluster.
         if scope["method"] == "OPTIONS" and origin and is_allowed(origin, self._services.options):
             await _answer_preflight(headers.get(b"access-control-request-headers"), send)

@@ -1,11 +1,14 @@
 """Which requests leave a line in the audit log."""
 
+import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from stoker.core.errors import StorageUnavailable
+from stoker.core.ids import JobId
 from stoker.core.options import ByteSize
 from stoker.rest.app import ROUTES
 from stoker.rest.http.auditing import is_change
@@ -15,7 +18,7 @@ from stoker.security.audit import AuditLog, AuditQuery
 from stoker.security.audit_entries import AuditEntry
 from stoker.security.options import AuditOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
-from stoker.testing.rest import Master, parts
+from stoker.testing.rest import DispatcherInMemory, Master, parts
 from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, new_graph
 from unit.rest.http.test_permissions import CHANGES, operations
 
@@ -136,3 +139,59 @@ async def test_a_standby_leaves_a_forwarded_request_to_the_leader(
         assert refused.status == 401
     [done] = await entries(master)
     assert (done.status, done.caller) == (202, "op")
+
+
+class HangingDispatcher(DispatcherInMemory):
+    """Its cancellations take effect, and their answers come when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_cancelled = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def cancel_job(self, job_id: JobId) -> None:
+        await super().cancel_job(job_id)
+        self.has_cancelled.set()
+        await self.may_answer.wait()
+
+
+async def test_a_change_that_is_cut_off_by_the_end_of_the_server_is_recorded(
+    master: Master,
+) -> None:
+    """Nobody knows whether it took effect; the log must not be silent about it."""
+    dispatcher = HangingDispatcher()
+    master.dispatcher = dispatcher
+    change = asyncio.create_task(request(master, "PATCH", f"/jobs/{RUNNING}"))
+    await dispatcher.has_cancelled.wait()
+    change.cancel()
+    assert (await change).status_code == 503
+    [entry] = await entries(master)
+    assert (entry.caller, entry.object, entry.outcome) == ("op", RUNNING, "unknown")
+    assert "may have taken effect" in entry.reason
+
+
+async def test_a_query_that_is_cut_off_leaves_no_line(master: Master) -> None:
+    master.dispatcher.gate.clear()
+    query = asyncio.create_task(request(master, "GET", "/jobs"))
+    await master.dispatcher.arrived.wait()
+    query.cancel()
+    assert (await query).status_code == 503
+    assert await entries(master) == []
+
+
+async def test_a_change_whose_caller_has_gone_is_recorded(master: Master) -> None:
+    dispatcher = HangingDispatcher()
+    master.dispatcher = dispatcher
+    async with master.serving() as url:
+        parts = urlsplit(url)
+        _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        token = text_of("op", "secret")
+        head = f"PATCH /jobs/{RUNNING} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+        writer.write(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+        await dispatcher.has_cancelled.wait()
+        writer.close()
+        await writer.wait_closed()
+        dispatcher.may_answer.set()
+        # The server waits for the requests that it is answering.
+    [entry] = await entries(master)
+    assert (entry.caller, entry.object, entry.outcome) == ("op", RUNNING, "done")
