@@ -246,6 +246,10 @@ def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path) -> None:
             await take_savepoint(cluster, batch, STOP)
         with pytest.raises(NotFound):
             await cluster.ask(lambda d: d.savepoint_status(batch, "9" * 32, 0))
+        failed = await cluster.submit(job(cluster, fails=1))
+        assert await cluster.wait_for_end(failed) is JobStatus.FAILED
+        with pytest.raises(CannotTakeSavepoint, match=r"FAILED .*: FakeFailure: asked for"):
+            await take_savepoint(cluster, failed, STOP)
         missing = msgspec.structs.replace(stream(cluster), restore=Restore(path="/saved/none"))
         with pytest.raises(InvalidInput, match="there is no such directory"):
             await cluster.submit(missing)

@@ -57,6 +57,8 @@ class JobOverview(Dashed, frozen=True, kw_only=True):
     """Absent for a job with a running task; else `a slot`, or `its turn` in its queue."""
     owner: str | msgspec.UnsetType = msgspec.UNSET
     """Absent unless the client asked for it: Flink's clients refuse unknown fields."""
+    restarts: int | msgspec.UnsetType = msgspec.UNSET
+    """How often tasks of the job were started again; with `owner`."""
 
 
 class JobsOverview(Answer, frozen=True, kw_only=True):

@@ -30,7 +30,8 @@ def connect(invocation: Invocation) -> BlockingClient:
     options, patience_was_set = _client_options(invocation)
     if not patience_was_set:
         options = replace(options, retries=2, retry_delay=timedelta(milliseconds=500))
-    return BlockingClient(masters, _with_token(options, masters))
+    options = _with_token(options, masters)
+    return BlockingClient(masters, options, named_by=_place_that_names(invocation))
 
 
 def connect_patiently(
@@ -42,12 +43,18 @@ def connect_patiently(
     """
     options, _ = _client_options(invocation)
     options = _with_token(replace(options, token=token or options.token), masters)
-    return BlockingClient(masters, options, on_retry=_notice())
+    # Masters with a token of their own are those that this command has started.
+    named_by = _place_that_names(invocation) if token is None else ""
+    return BlockingClient(masters, options, on_retry=_notice(), named_by=named_by)
 
 
 def find_masters(invocation: Invocation) -> str | None:
     """None when no master is named and no local cluster is on record."""
     return discovery.find_masters(invocation.master, _configuration_if_set(invocation))
+
+
+def _place_that_names(invocation: Invocation) -> str:
+    return discovery.place_that_names(invocation.master, _configuration_if_set(invocation))
 
 
 def _client_options(invocation: Invocation) -> tuple[ClientOptions, bool]:

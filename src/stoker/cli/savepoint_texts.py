@@ -21,9 +21,12 @@ def size_text(size: int) -> str:
 
 
 def continuation_text(path: str) -> str:
+    """`path` is the savepoint with which the earlier run was stopped, or its last checkpoint."""
+    is_savepoint = path.rstrip("/").rpartition("/")[2].startswith("savepoint-")
+    origin = "the savepoint at the end" if is_savepoint else "the last checkpoint"
     return (
-        "The job writes into the output of an earlier run, so it continues from the last "
-        f"checkpoint of that run: {path}\n"
+        "The job writes into the output of an earlier run, so it continues from "
+        f"{origin} of that run: {path}\n"
         "To begin anew instead, remove the output first, or write into another directory."
     )
 
@@ -43,7 +46,8 @@ def left_state_text(details: JobDetails) -> str | None:
             "with a savepoint, from which a new run continues.)"
         )
     return (
-        f"Its last checkpoint is kept: {retained.path}\n"
+        f"Its last checkpoint is kept: {retained.path} (until newer ones of this job are enough; "
+        "a savepoint of stoker stop stays)\n"
         "Run the same file again, with the same output, and it continues from there by itself. To "
         "continue from there with another job or another output: "
         f"stoker run -s {shlex.quote(retained.path)} FILE"

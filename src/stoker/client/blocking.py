@@ -143,8 +143,9 @@ class BlockingClient(ClientOperations, Blocking):
         *,
         sleep: Sleep = time.sleep,
         on_retry: OnRetry = log_retry,
+        named_by: str = "",
     ) -> None:
-        self._masters = Masters(parse_masters(masters))
+        self._masters = Masters(parse_masters(masters), named_by)
         self._options = options or ClientOptions()
         self._connections = Connections(self._options)
         self._sleep = sleep

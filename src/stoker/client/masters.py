@@ -78,8 +78,10 @@ FIRST_CONTACT_PAUSE = 0.5
 class Masters:
     """The known masters; the one that answered last is asked first."""
 
-    def __init__(self, urls: tuple[str, ...]) -> None:
+    def __init__(self, urls: tuple[str, ...], named_by: str = "") -> None:
+        """`named_by`: the place that names them, for errors; empty if the user has typed them."""
         self._urls = urls
+        self._named_by = named_by
         self._current = 0
         self.has_answered = False
         """Whether any of the masters has ever answered a call of this client."""
@@ -102,6 +104,11 @@ class Masters:
 
     def __len__(self) -> int:
         return len(self._urls)
+
+    @property
+    def description(self) -> str:
+        """Their URLs, and who names them."""
+        return f"{self} (named by {self._named_by})" if self._named_by else str(self)
 
     def __str__(self) -> str:
         return ",".join(self._urls)
@@ -146,7 +153,7 @@ class Attempts:
     def record_unreachable(self, reason: str) -> float:
         """The connection failed or broke. Returns seconds to wait, or raises Unavailable."""
         return self._next(
-            f"cannot reach a Stoker master at {self._masters}: {reason}; "
+            f"cannot reach a Stoker master at {self._masters.description}: {reason}; "
             "is it running? (stoker cluster up)"
         )
 

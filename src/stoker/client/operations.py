@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.api.operations import ReplacementState, SavepointOutcome
 from stoker.client import calls
 from stoker.client.answers import operation_too_late
+from stoker.client.progress import have_streams_begun
 from stoker.client.steps import Pause, RestCall, Step, Steps, client_settings, operation_of
 from stoker.core.errors import CallTimedOut, JobFailed, SavepointFailed
 from stoker.core.headlines import headline_of
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from stoker.client.rows import Rows
 
 OPERATION_POLL_SECONDS = 0.2
+BEGIN_POLL_SECONDS = 0.1
+BEGIN_SECONDS = 60.0
+"""How long a stop waits for a job that does not run yet."""
 PROGRESS_SECONDS = 1.0
 """Pause between requests for the progress of a job or its new output."""
 _BEFORE_THE_END = tuple(status for status in JobStatus if not status.globally_terminal)
@@ -63,6 +67,19 @@ def watch(
             return status
         if deadline is not None and time.monotonic() >= deadline:
             raise CallTimedOut(f"job {job_id} is still {status} after {timeout:g} s")
+
+
+def wait_until(
+    job_id: JobId, is_reached: Callable[[JobDetails], bool], seconds: float
+) -> Steps[JobDetails]:
+    """The job as soon as `is_reached` says so, or it has ended, or the time has passed."""
+    deadline = time.monotonic() + seconds
+    while True:
+        details = yield from calls.job(job_id)
+        left = deadline - time.monotonic()
+        if details.status.globally_terminal or left <= 0 or is_reached(details):
+            return details
+        yield Pause(min(BEGIN_POLL_SECONDS, left))
 
 
 def result(job_id: JobId, timeout: float | None) -> Steps[JobDetails]:
@@ -151,7 +168,11 @@ def savepoint(job_id: JobId, directory: str | None = None, *, cancel: bool = Fal
 def stop(
     job_id: JobId, directory: str | None = None, *, limit_seconds: float | None = None
 ) -> Steps[str]:
-    """End the job at batch boundaries; the path of the savepoint made at that moment."""
+    """End the job at batch boundaries; the path of the savepoint made at that moment.
+
+    A job that has only just been submitted is first waited for.
+    """
+    yield from wait_until(job_id, have_streams_begun, BEGIN_SECONDS)
     trigger_id = yield from calls.begin_stop(job_id, directory, limit_seconds=limit_seconds)
     outcome = yield from _outcome(calls.savepoint_outcome(job_id, trigger_id))
     return outcome.location or ""
@@ -228,6 +249,7 @@ class ClientOperations:
     exceptions = operation_of(calls.exceptions)
     attempt_log = operation_of(calls.attempt_log)
     rows = operation_of(calls.rows)
+    wait_until = operation_of(wait_until)
     cancel = operation_of(calls.cancel)
     heartbeat = operation_of(calls.heartbeat)
 

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from html import escape
 
 from stoker.core.headlines import headline_of
-from stoker.core.results import AttemptDetails, JobDetails, ProgressPart, RegionDetails
+from stoker.core.results import (
+    AttemptDetails,
+    JobDetails,
+    Progress,
+    ProgressPart,
+    RegionDetails,
+)
 from stoker.core.states import ExecutionState, JobStatus
 
 _WORDS = {
@@ -55,6 +61,30 @@ def part_words(part: ProgressPart) -> str:
     if part.rows_per_second is not None:
         words.append(f"{part.rows_per_second:,.0f} rows/s")
     return ", ".join(words)
+
+
+_BEGUN = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+
+
+def have_streams_begun(details: JobDetails) -> bool:
+    """Whether the job can be stopped with a savepoint by now, as far as this depends on time."""
+    streams = [region for region in details.regions if region.streaming]
+    return bool(details.regions) and all(region.current.state in _BEGUN for region in streams)
+
+
+def is_at_work(details: JobDetails) -> bool:
+    """Whether Spark works for every task: what fails at once has failed before that."""
+    return bool(details.regions) and all(
+        attempt.state is ExecutionState.FINISHED
+        or (attempt.state is ExecutionState.RUNNING and _shows_work(attempt.progress))
+        for attempt in (region.current for region in details.regions)
+    )
+
+
+def _shows_work(progress: Progress) -> bool:
+    counts = (progress.tasks_total, progress.batches, progress.rows_read, progress.rows_written)
+    has_query = progress.query_id is not None or progress.batch_id is not None
+    return has_query or any(counts) or bool(progress.parts)
 
 
 def _state_words(region: RegionDetails, attempt: AttemptDetails) -> str:

@@ -164,6 +164,8 @@ class JobSummary(Value):
     waits_for: str = ""
     """`its turn` in its queue, or `a slot` while none of its tasks has one; else empty."""
     owner: str = ""
+    restarts: int = 0
+    """How often tasks of the job were started again, for whatever reason."""
 
 
 class JobResult(Value):
@@ -179,6 +181,7 @@ class JobResult(Value):
     tasks: dict[ExecutionState, int] = {}
     """Number of regions by the state in which they ended."""
     owner: str = ""
+    restarts: int = 0
 
     @property
     def net_runtime(self) -> int:
@@ -200,6 +203,7 @@ def summary_of(details: JobDetails) -> JobSummary:
         tasks=tasks,
         waits_for=_wait_of(details, tasks),
         owner=details.owner,
+        restarts=sum(region.current.number for region in details.regions),
     )
 
 

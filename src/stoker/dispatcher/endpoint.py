@@ -27,6 +27,7 @@ from stoker.core.errors import (
     StokerError,
 )
 from stoker.core.graph import JobGraph, JobType
+from stoker.core.headlines import headline_of
 from stoker.core.ids import AttemptId, BlobKey, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult, slots_held
@@ -347,8 +348,10 @@ class Dispatcher(Endpoint):
         job = self._jobs.get(job_id)
         if job is None:
             status = self.job_status(job_id)
+            result = self._jobs.ended.get(job_id)
+            reason = f": {headline_of(result.failure)}" if result and result.failure else ""
             raise CannotTakeSavepoint(
-                f"job {job_id} has ended as {status} and takes no savepoint any more"
+                f"job {job_id} has ended as {status} and takes no savepoint any more{reason}"
             )
         if job.to_run.graph.job_type is JobType.BATCH:
             raise CannotTakeSavepoint(

@@ -154,4 +154,5 @@ def _summary(result: JobResult) -> JobSummary:
         last_change=result.end,
         tasks=result.tasks,
         owner=result.owner,
+        restarts=result.restarts,
     )

@@ -365,6 +365,7 @@ class LiveJobs:
             failure=end.failure,
             tasks=summary_of(details).tasks,
             owner=details.owner,
+            restarts=summary_of(details).restarts,
         )
         try:
             await self._results.create_dirty(result, details)

@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from stoker.client.masters import parse_masters
 from stoker.client.options import ClientOptions
-from stoker.config.sources import may_be_set
+from stoker.config.sources import NAMING, may_be_set
 from stoker.core.errors import InvalidOption, StartupFailed, Unavailable
 from stoker.processes.local.cluster_state import (
     STATE_FILE,
@@ -58,6 +59,20 @@ def find_masters(named: str | None, configuration: "Configuration | None") -> st
     return masters_on_record(default_directory())
 
 
+def place_that_names(named: str | None, configuration: "Configuration | None") -> str:
+    """What has named the masters that `find_masters` returns; empty if the caller has."""
+    if named:
+        return ""
+    if os.environ.get(MASTER_VARIABLE):
+        return f"${MASTER_VARIABLE}"
+    surrounding = surrounding_directory()
+    if surrounding is not None:
+        return f"the local cluster in {surrounding}"
+    if configuration is not None and configuration.of(ClientOptions).master:
+        return configuration.origin("client.master")
+    return f"the local cluster in {default_directory()}"
+
+
 def check_token_is_meant_for(configuration: "Configuration", master: str) -> None:
     """Refuse to show a token to a master that only a file of the current directory names.
 
@@ -70,8 +85,9 @@ def check_token_is_meant_for(configuration: "Configuration", master: str) -> Non
     if not configuration.is_from_folder("client.token"):
         raise InvalidOption(
             f"the token of {configuration.origin('client.token')} is not sent to {master}: only "
-            f"{configuration.folder_file} in this directory names that master; if it is yours, "
-            f"name it with -m {master} or ${MASTER_VARIABLE}"
+            f"{configuration.folder_file} in this directory names that master; if the file is "
+            f"yours, name it: --config {quote(str(configuration.folder_file))} or "
+            f"${NAMING}; or name the master: -m {master} or ${MASTER_VARIABLE}"
         )
 
 

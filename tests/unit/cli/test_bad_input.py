@@ -194,6 +194,23 @@ def test_an_unreachable_master_is_named(stoker) -> None:
     refused(result, f"cannot reach a Stoker master at {url}", "connection refused", code=1)
 
 
+@pytest.mark.parametrize("place", ["stoker.yml", "STOKER_MASTER"])
+def test_an_unreachable_master_is_reported_with_the_place_that_names_it(
+    stoker, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        if place == "stoker.yml":
+            Path("stoker.yml").write_text(f"rest.retry.max-attempts: 0\nclient.master: {url}\n")
+            named = f"{Path.cwd() / 'stoker.yml'}:2"
+        else:
+            monkeypatch.setenv("STOKER_MASTER", url)
+            named = "$STOKER_MASTER"
+        result = stoker("list")
+    refused(result, f"at {url} (named by {named}): connection refused", code=1)
+
+
 def test_a_master_that_is_not_a_url_is_refused(stoker) -> None:
     refused(stoker("list", "-m", "ftp://x"), "http://127.0.0.1:8081", "ftp://x", code=2)
 

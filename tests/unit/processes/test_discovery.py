@@ -149,6 +149,7 @@ def test_a_file_of_the_directory_does_not_decide_who_is_shown_a_token(
         with pytest.raises(InvalidOption, match=f"not sent to {OPTION}.*-m {OPTION}") as caught:
             refused()
         assert "operators_secret" not in caught.value.message
+        assert f"--config {path} or $STOKER_CONFIG" in caught.value.message
     assert find_masters(Invocation(master=ARGUMENT)) == ARGUMENT
     assert find_masters(Invocation(config=path)) == OPTION
     monkeypatch.setenv("STOKER_CLIENT_MASTER", VARIABLE)

@@ -34,9 +34,13 @@ from stoker.cli.savepoint_texts import left_state_text
 def cancel(invocation: Invocation, job: str, directory: str | None, wait: bool) -> int:
     """Cancel a job and wait until it has ended.
 
-    An accepted request is carried out, even if masters die meanwhile. The last checkpoint of a
-    streaming job is kept, unless the cluster or the job is configured otherwise. stoker stop ends a
-    streaming job with a savepoint instead: a copy that stays until you remove it.
+    The job ends at once, in the middle of a batch. An accepted request is carried out, even if
+    masters die meanwhile. The last checkpoint of a streaming job is kept, unless the cluster or the
+    job is configured otherwise: another run into the same output continues from there, and the
+    cluster removes the checkpoint when it is old or newer ones are enough.
+
+    stoker stop ends a streaming job with a savepoint instead: at the end of a batch, with a copy
+    that stays until you remove it.
 
     Example: stoker cancel nightly-load
     """

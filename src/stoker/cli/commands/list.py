@@ -4,7 +4,7 @@ import time
 
 import click
 
-from stoker.api.jobs import JobOverview
+from stoker.api.jobs import JobOverview, TaskCounts
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
@@ -15,7 +15,7 @@ from stoker.core.errors import AccessDenied
 from stoker.core.states import JobStatus
 
 _ID_DIGITS = 12
-_HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS", "OWNER")
+_HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS", "RESTARTS", "OWNER")
 
 
 @click.command("list")
@@ -33,6 +33,9 @@ _HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS", "OWNER"
 @shared_options
 def list_jobs(invocation: Invocation, which: str | None) -> int:
     """List jobs, newest first; by default those that have not ended.
+
+    TASKS counts those that run, or of an ended job those that are done, and all. RESTARTS counts
+    the tasks that were started again, after a failure or with the cluster.
 
     Example: stoker list --running
     """
@@ -83,9 +86,20 @@ def _row(job: JobOverview) -> tuple[str, ...]:
         # Without the year, to leave room for names.
         moment_text(job.start_time)[5:],
         duration_text(end - job.start_time),
-        f"{job.tasks.finished}/{job.tasks.total}",
+        tasks_text(job.tasks, ended=ended),
+        str(job.restarts or 0),
         job.owner or "-",
     )
+
+
+def tasks_text(tasks: TaskCounts, *, ended: bool) -> str:
+    """`1/1 running`, `1/3 running, 2 done`, `3/3 done`; empty before the job has tasks."""
+    if not tasks.total:
+        return "-"
+    if ended:
+        return f"{tasks.finished}/{tasks.total} done"
+    done = f", {tasks.finished} done" if tasks.finished else ""
+    return f"{tasks.running}/{tasks.total} running{done}"
 
 
 def _empty_text(count: int, which: str | None) -> str:

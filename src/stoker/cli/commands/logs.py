@@ -10,8 +10,12 @@ import click
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.logs_hint import has_printed
 from stoker.cli.options.invocation import Invocation, shared_options
+from stoker.cli.output import say
+from stoker.client.blocking import BlockingClient
 from stoker.client.operations import log
+from stoker.core.ids import JobId
 
 
 @click.command()
@@ -35,10 +39,21 @@ def logs(invocation: Invocation, job: str, stream: str | None, follow: bool) -> 
         if invocation.json:
             _echo_lines(pieces, stream or "stdout")
             return OK
+        printed = False
         for piece in pieces:
             sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
+            printed = printed or bool(piece)
+        if not printed and stream is None:
+            _say_why_empty(client, job_id)
     return OK
+
+
+def _say_why_empty(client: BlockingClient, job_id: JobId) -> None:
+    if has_printed(client, client.job(job_id), "stderr"):
+        say(f"Nothing on standard output; there is more in: stoker logs {job_id[:12]} --stderr")
+    else:
+        say("The job has printed nothing.")
 
 
 def _echo_lines(pieces: Iterable[bytes], stream: str) -> None:

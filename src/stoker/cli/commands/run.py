@@ -17,6 +17,7 @@ from stoker.cli.display import (
 )
 from stoker.cli.exit_codes import INTERRUPTED, OK
 from stoker.cli.follow import JobFollower, UserLeft, ask_about_interrupt
+from stoker.cli.logs_hint import logs_hint
 from stoker.cli.options.attachment import attach_to_client, heartbeats_for
 from stoker.cli.options.failure import trace_option
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
@@ -35,16 +36,24 @@ from stoker.cli.savepoint_texts import continuation_text, left_state_text
 from stoker.cli.temporary_cluster import temporary_cluster
 from stoker.client.blocking import BlockingClient
 from stoker.client.operations import all_rows
-from stoker.core.errors import InvalidInput, NotFound, Unavailable
+from stoker.client.progress import is_at_work
+from stoker.core.errors import InvalidInput, NotFound, StokerError, Unavailable
 from stoker.core.graph import JobGraph, JobType, engine_of
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
-from stoker.pipeline.building import LoadedJob
+
+DETACHED_SECONDS = 2.0
+"""How long a detached run watches its job: most mistakes in a job show by then."""
 
 
 @click.command(cls=JobCommand)
-@click.option("-d", "--detached", is_flag=True, help="Return when the job is accepted.")
+@click.option(
+    "-d",
+    "--detached",
+    is_flag=True,
+    help="Return when the job has begun, waits, or has failed at once; after 2 s in any case.",
+)
 @click.option(
     "-sae",
     "--shutdown-on-attached-exit",
@@ -76,6 +85,9 @@ def run(
     script runs as it is, and its exit code becomes the exit code of the command.
     FILE.py:NAME picks one of several pipelines. ARGS are passed to a Python file; put -- before
     arguments that begin with a dash.
+
+    With --detached, the id of the job is printed, and the cluster runs it without this command. A
+    job that fails in its first moments is reported, and the exit code says so.
 
     If there is no cluster, one is started on this machine for the time of the command.
 
@@ -109,7 +121,8 @@ def run(
             if submitted.continues_from is not None:
                 say(continuation_text(submitted.continues_from))
             if detached:
-                return _report_accepted(invocation, loaded, job_id)
+                detached_job = _DetachedJob(invocation, client, loaded.graph.name, job_id)
+                return detached_job.report(trace=trace)
             _report_engine(loaded.graph)
             watched = _WatchedJob(invocation, client, loaded.graph, job_id, output)
             return watched.until_end(temporary=is_temporary, trace=trace)
@@ -121,13 +134,55 @@ def run(
             raise
 
 
-def _report_accepted(invocation: Invocation, loaded: LoadedJob, job_id: JobId) -> int:
-    if invocation.json:
-        echo_json({"job_id": job_id, "name": loaded.graph.name})
-        return OK
-    click.echo(job_id)
-    say(f"Job {loaded.graph.name} is accepted. Watch it with: stoker wait {job_id[:12]}")
-    return OK
+@dataclass(frozen=True)
+class _DetachedJob:
+    """A job that is left to the cluster, unless it fails at once."""
+
+    invocation: Invocation
+    client: BlockingClient
+    name: str
+    job_id: JobId
+
+    def report(self, *, trace: bool) -> int:
+        """Print the id, then what becomes of the job in its first moments; the exit code."""
+        if not self.invocation.json:
+            # First, so that nothing that happens later can withhold it.
+            click.echo(self.job_id)
+        details = self._first_moments()
+        if self.invocation.json:
+            status = {} if details is None else {"status": details.status}
+            echo_json({"job_id": self.job_id, "name": self.name, **status})
+        else:
+            say(_begin_text(self.job_id, self.name, details, trace=trace))
+            if details is not None and (hint := logs_hint(self.client, details)) is not None:
+                say(hint)
+        failed = details is not None and details.status is JobStatus.FAILED
+        return exit_code_of(details) if details and failed else OK
+
+    def _first_moments(self) -> JobDetails | None:
+        """The job when Spark works for it, or it waits, or has ended; None if nobody says."""
+        try:
+            return self.client.wait_until(self.job_id, _is_settled, DETACHED_SECONDS)
+        except StokerError:
+            # The job is accepted, which is what this command promises.
+            return None
+
+
+def _is_settled(details: JobDetails) -> bool:
+    return bool(details.waiting) or is_at_work(details)
+
+
+def _begin_text(job_id: JobId, name: str, details: JobDetails | None, *, trace: bool) -> str:
+    short = job_id[:12]
+    if details is not None and details.status.globally_terminal:
+        return job_end_text(details, trace=trace)
+    state = "accepted" if details is None else details.status.value
+    waiting = f" It waits: {details.waiting}." if details and details.waiting else ""
+    return (
+        f"Job {name} is {state}.{waiting}\n"
+        f"Its output: stoker logs -f {short}; its state: stoker status {short}; "
+        f"until its end: stoker wait {short}"
+    )
 
 
 def _check_gives_rows(graph: JobGraph, *, detached: bool) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import click
 
 from stoker.cli.click_groups import JobGroup
-from stoker.cli.connection import connect
+from stoker.cli.connection import connect, find_masters
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import (
@@ -15,8 +15,11 @@ from stoker.cli.options.flink import (
     savepoint_format,
 )
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import absolute_location, echo_json, echo_trigger
+from stoker.cli.output import absolute_location, echo_json, echo_trigger, say
 from stoker.cli.savepoint_texts import manifest_text, savepoints_text
+from stoker.core.errors import Unavailable
+from stoker.processes.local.savepoint_directories import local_savepoint_directories
+from stoker.savepoints.catalog import list_savepoints as read_savepoints
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import verify
 from stoker.storage.open import open_place
@@ -74,14 +77,32 @@ def trigger(
 def list_savepoints(invocation: Invocation, directory: str | None) -> int:
     """List the savepoints in a directory, by default in the configured one.
 
+    If no cluster is named or runs, this machine reads DIRECTORY, or the directories in which local
+    clusters leave savepoints.
+
     Example: stoker savepoint list /savepoints
     """
-    with connect(invocation) as client:
-        found = client.savepoints(absolute_location(directory))
-    where = "in the configured directory" if directory is None else f"in {directory}"
+    place = absolute_location(directory)
+    if _is_cluster_known(invocation):
+        with connect(invocation) as client:
+            found = client.savepoints(place)
+        where = "in the configured directory" if directory is None else f"in {directory}"
+    else:
+        places = [place] if place else local_savepoint_directories()
+        found = [each for part in places for each in asyncio.run(read_savepoints(part, open_place))]
+        where = f"in {' or '.join(places)}"
+        say(f"No cluster runs; this machine has looked {where}.")
     text = savepoints_text(found) if found else f"There is no savepoint {where}."
     _report(invocation, found, text)
     return OK
+
+
+def _is_cluster_known(invocation: Invocation) -> bool:
+    """Whether a master is named, or one of the local cluster runs."""
+    try:
+        return find_masters(invocation) is not None
+    except Unavailable:
+        return False
 
 
 @savepoint.command()

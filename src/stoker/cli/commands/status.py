@@ -8,6 +8,7 @@ from stoker.cli.connection import connect
 from stoker.cli.display import failure_text
 from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.logs_hint import logs_hint
 from stoker.cli.options.failure import trace_option
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import duration_text, echo_json, moment_text, stdout_table
@@ -28,10 +29,13 @@ def status(invocation: Invocation, job: str, trace: bool) -> int:
     """
     with connect(invocation) as client:
         details = client.job(find_job(client, job))
+        hint = None if invocation.json else logs_hint(client, details)
     if invocation.json:
         echo_json(details)
     else:
         click.echo(_text(details, trace=trace))
+        if hint is not None:
+            click.echo(hint)
     return OK
 
 

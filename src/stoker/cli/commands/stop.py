@@ -16,6 +16,8 @@ from stoker.cli.options.flink import (
 )
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import absolute_location, echo_json, echo_trigger, say
+from stoker.client.operations import BEGIN_SECONDS
+from stoker.client.progress import have_streams_begun
 
 
 @click.command()
@@ -53,13 +55,19 @@ def stop(
 ) -> int:
     """End a streaming job at batch boundaries, with a savepoint.
 
-    If the savepoint fails, for whatever reason, the job keeps running.
+    Every batch that has begun is completed, and the savepoint stays until you remove it: another
+    run continues exactly there. If the savepoint fails, for whatever reason, the job keeps running.
+    A job that has only just been submitted is first waited for, for up to a minute.
+
+    stoker cancel ends a job at once instead, in the middle of a batch; of a streaming job its last
+    checkpoint is kept, which the cluster removes when it is old.
 
     Example: stoker stop clicks --savepoint-path /savepoints
     """
     with connect(invocation) as client:
         job_id = find_job(client, job)
         if detached:
+            client.wait_until(job_id, have_streams_begun, BEGIN_SECONDS)
             place = absolute_location(directory)
             trigger_id = client.begin_stop(job_id, place, limit_seconds=limit)
             return echo_trigger(job_id, trigger_id, json=invocation.json)

@@ -8,9 +8,10 @@ from stoker.cli.connection import connect, connect_patiently, find_masters
 from stoker.cli.display import display_on_stderr, exit_code_of, job_end_text
 from stoker.cli.follow import JobFollower, UserLeft, leave_without_question
 from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.logs_hint import logs_hint
 from stoker.cli.options.failure import trace_option
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_json
+from stoker.cli.output import echo_json, say
 
 
 @click.command()
@@ -36,4 +37,6 @@ def wait(invocation: Invocation, job: str, trace: bool) -> int:
         echo_json(details)
     else:
         click.echo(job_end_text(details, trace=trace))
+        if (hint := logs_hint(patient, details)) is not None:
+            say(hint)
     return exit_code_of(details)

@@ -48,8 +48,9 @@ class JobRow:
         return b"%b%d%b" % (self.head, max(0, now - self.summary.start), self.tail)
 
     def encode_with_owner(self, now: Millis) -> bytes:
-        """Flink's clients refuse fields that they do not know, so only ours ask for this one."""
-        return b'%b,"owner":%b}' % (self.encode(now)[:-1], _encode(self.summary.owner))
+        """Flink's clients refuse fields that they do not know, so only ours ask for these two."""
+        more = (_encode(self.summary.owner), self.summary.restarts)
+        return b'%b,"owner":%b,"restarts":%d}' % (self.encode(now)[:-1], *more)
 
 
 def make_row(job: JobSummary) -> JobRow:

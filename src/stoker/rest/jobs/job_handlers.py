@@ -43,7 +43,12 @@ TypeFilter = Annotated[str | None, QueryParameter(name="type")]
 Offset = Annotated[int | None, QueryParameter(ge=0, le=2**53)]
 PageSize = Annotated[int | None, QueryParameter(ge=0, le=MAX_LIMIT)]
 OwnerFilter = Annotated[str | None, QueryParameter(description="owners, with commas between them")]
-Shown = Annotated[str | None, QueryParameter(description="owner: show the owner of each job")]
+Shown = Annotated[
+    str | None,
+    QueryParameter(
+        description="owner: show the owner of each job, and how often its tasks were started again"
+    ),
+]
 LabelFilter = Annotated[str | None, QueryParameter(name="failureLabelFilter")]
 
 
