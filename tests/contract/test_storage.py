@@ -185,3 +185,21 @@ async def test_a_deleted_file_cannot_be_pinned(storage: Storage):
     with pytest.raises(NotFound):
         await storage.pin({"live/1": "pins/1", "live/2": "pins/2"})
     assert await storage.read("live/1") == b"one"
+
+
+async def test_the_size_of_a_folder_is_that_of_all_files_in_it(storage: Storage):
+    for path, size in (("blobs/a/1", 3), ("blobs/a/deep/2", 5), ("blobs/b", 7), ("other", 11)):
+        await storage.write(path, b"x" * size)
+    assert await storage.total_size("blobs") == 15
+    assert await storage.total_size("blobs/a") == 8
+    assert await storage.total_size("absent") == 0
+    assert await storage.total_size("") == 26
+
+
+async def test_only_a_local_disk_tells_how_much_is_free(
+    storage: Storage, request: pytest.FixtureRequest
+):
+    await storage.write("a", b"")
+    free = await storage.free_bytes()
+    is_local = request.node.callspec.params["storage"] in ("file", "place")
+    assert (free is not None and free > 0) if is_local else free is None

@@ -16,6 +16,19 @@ class BlobOptions:
         "The largest artifact that a master accepts.",
         ByteSize(512 * MEGABYTE),
     )
+    storage_size_limit: ByteSize = option(
+        "blob.storage.size-limit",
+        "Size of the artifacts of all jobs together; those of ended jobs are removed and do not "
+        "count. 0: no limit.",
+        ByteSize(0),
+    )
+    storage_reserve: ByteSize = option(
+        "blob.storage.min-free",
+        "Free space that new jobs, their artifacts and uploaded programs leave on the disk of the "
+        "storage, if that is a local one, and the logs of attempts as well: the records of running "
+        "jobs need it. 0: none.",
+        ByteSize(256 * MEGABYTE),
+    )
     cache_size_limit: ByteSize = option(
         "blob.cache.size-limit",
         "Artifacts that a task executor keeps on its disk. Beyond this, it removes artifacts of "

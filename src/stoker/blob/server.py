@@ -5,16 +5,18 @@ Task executors read them from the storage (`blob/cache.py`), never through a mas
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stoker.blob.keys import blob_key, described, folder_of, path_of
+from stoker.blob.keys import FOLDER, blob_key, described, folder_of, path_of
 from stoker.blob.options import BlobOptions
 from stoker.blob.transfer import OffLoop, make_empty_folder, received, remove_files_below, too_large
 from stoker.core.errors import CorruptContent, StartupFailed
 from stoker.core.ids import BlobKey, JobId
 from stoker.storage.contract import Storage
+from stoker.storage.room import check_free_space, check_total_size
 
 READ_BYTES = 1 << 20
 
@@ -34,6 +36,8 @@ class BlobServer:
         self._incoming = incoming
         self._options = options
         self._off_loop = off_loop
+        self._being_stored = 0
+        """Bytes of artifacts that passed the checks and are not yet stored."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -75,8 +79,9 @@ class BlobServer:
                     expected=sha256,
                     actual=upload.sha256,
                 )
-            # Overwrites an equal file too, which repairs a damaged stored copy.
-            await self._storage.upload(upload.path, path)
+            async with self._room_for(path, upload.size):
+                # Overwrites an equal file too, which repairs a damaged stored copy.
+                await self._storage.upload(upload.path, path)
         return key
 
     async def put_file(
@@ -93,8 +98,36 @@ class BlobServer:
         limit = self._options.upload_size_limit
         if size > limit:
             raise too_large(described(job_id, key, name), limit)
-        await self._storage.adopt(source, path_of(job_id, key))
+        path = path_of(job_id, key)
+        async with self._room_for(path, size):
+            await self._storage.adopt(source, path)
         return key
+
+    async def check_room(self, size: int = 0) -> None:
+        """Raise StorageFull if clients may not store so many more bytes."""
+        reserve = self._options.storage_reserve
+        await check_free_space(self._storage, size, reserve=reserve, option="blob.storage.min-free")
+
+    @asynccontextmanager
+    async def _room_for(self, path: str, size: int) -> AsyncIterator[None]:
+        """Count an artifact while it is stored; raises StorageFull if there is no room for it."""
+        await self.check_room(size)
+        self._being_stored += size
+        try:
+            limit = self._options.storage_size_limit
+            # A client repeats a submission whose answer it has not got.
+            if limit and not await self._storage.exists(path):
+                total = await self._storage.total_size(FOLDER) + self._being_stored - size
+                check_total_size(
+                    total,
+                    size,
+                    limit=limit,
+                    option="blob.storage.size-limit",
+                    remedy="cancel jobs or wait for them to end, or raise the limit",
+                )
+            yield
+        finally:
+            self._being_stored -= size
 
     async def missing(self, job_id: JobId, keys: Iterable[BlobKey]) -> tuple[BlobKey, ...]:
         """Keys of which the job has no content yet; without it the job cannot be accepted."""

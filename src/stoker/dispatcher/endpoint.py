@@ -25,6 +25,7 @@ from stoker.core.errors import (
     NoLeader,
     NotFound,
     StokerError,
+    StorageFull,
 )
 from stoker.core.graph import JobGraph, JobType
 from stoker.core.headlines import headline_of
@@ -122,7 +123,9 @@ class Dispatcher(Endpoint):
         try:
             yield
         except StokerError as error:
-            if not error.retriable and not isinstance(error, Fenced):
+            # A full disk gets room again from what was refused.
+            is_final = not error.retriable or isinstance(error, StorageFull)
+            if is_final and not isinstance(error, Fenced):
                 await self._delete_files_of_unknown(graph)
             raise
 
@@ -182,6 +185,7 @@ class Dispatcher(Endpoint):
         """
         services, access = self._services, self._savepoint_access(rights)
         await self.check_artifacts(graph)
+        await services.blobs.check_room()
         if graph.restore is None:
             return await continue_output(graph, services.storage, services.savepoints, access)
         await check_savepoint_of(graph, services.savepoints.open_storage, access)

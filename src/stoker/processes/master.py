@@ -11,10 +11,12 @@ limit, because a process that hangs at its end would keep its port and its locks
 
 import hashlib
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
@@ -79,6 +81,7 @@ from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore, sweep_repeatedly
 from stoker.rest.requests.operations import Operations
+from stoker.rest.requests.uploads import remove_leftovers
 from stoker.rest.server import BIND_PORT, serving
 from stoker.rest.services import DispatcherFinder, RestServices
 from stoker.rpc.options import RpcOptions
@@ -95,6 +98,8 @@ log = logging.getLogger(__name__)
 RPC_ADDRESS = "jobmanager.rpc.address"
 RPC_PORT = "jobmanager.rpc.port"
 REST_ADDRESS = "rest.address"
+_OLDEST_REQUEST_SECONDS = 24 * 60 * 60.0
+"""No request is handled for so long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +197,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
     # The directory may be a link with a plain name, which ends with this process.
     audit = AuditLog(audit_file(auditing, directories.work.resolve().parent), auditing, resource_id)
     url = await stack.enter_async_context(
-        _rest(services, observer, configuration, places, audit, resources.metrics)
+        _rest(services, observer, configuration, places, audit, resources.metrics, directories.work)
     )
     scope = await stack.enter_async_context(TaskScope("master"))
     open_next = partial(open_session, configuration, ids, auto_renewing=False, metrics=contending)
@@ -215,6 +220,7 @@ async def _rest(
     places: Places,
     audit: AuditLog,
     metrics: MetricRegistry,
+    work: Path,
 ) -> AsyncIterator[str]:
     """The REST server answers from the start, through every change of session or leader."""
     dispatcher = LeaderRetrieval(observer, DISPATCHER)
@@ -232,7 +238,7 @@ async def _rest(
             return None
         return hashlib.sha256(f"forwarding {leader.token.session}".encode()).hexdigest()
 
-    options = configuration.of(RestOptions)
+    options = _with_upload_directory(configuration.of(RestOptions), work)
     security = configuration.of(RestSecurityOptions)
     tokens = token_file(security)
     if tokens is not None:
@@ -314,6 +320,20 @@ async def _rest(
             ),
         )
         yield url
+
+
+def _with_upload_directory(options: RestOptions, work: Path) -> RestOptions:
+    """With a directory for the files of requests, without those that a killed master has left."""
+    now = time.time()
+    if options.upload_directory is None:
+        options = replace(options, upload_directory=work / "requests")
+        # Nobody else uses it.
+        before = now
+    else:
+        before = now - _OLDEST_REQUEST_SECONDS
+    assert options.upload_directory is not None
+    remove_leftovers(options.upload_directory, before=before)
+    return options
 
 
 def _addresses(configuration: Configuration, url: str) -> RestAddresses:

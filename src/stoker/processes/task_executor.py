@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker.aio.clock import system_wall_clock
@@ -43,6 +44,7 @@ from stoker.processes.opening import open_first_session, open_process_resources
 from stoker.processes.shutdown import exit_code_of, first_of, shutdown_signals
 from stoker.processes.uncaught import uncaught_errors
 from stoker.rpc.options import RegistrationOptions
+from stoker.storage.room import check_free_space
 from stoker.taskexecutor.endpoint import TaskExecutor
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
@@ -126,6 +128,12 @@ async def task_executor_process(
                         log_dir=directories.logs,
                         off_loop=asyncio.to_thread,
                         resource_id=resource_id,
+                        check_room_for_logs=partial(
+                            check_free_space,
+                            storage,
+                            reserve=int(configuration.of(BlobOptions).storage_reserve),
+                            option="blob.storage.min-free",
+                        ),
                     ),
                     resource_id=resource_id,
                     instance=ids.instance(),

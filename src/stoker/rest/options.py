@@ -106,9 +106,14 @@ class RestOptions:
     )
     upload_directory: Path | None = option(
         "web.upload.dir",
-        "Directory for the files of a request while it is handled; by default the system's "
-        "directory for temporary files.",
+        "Directory for the files of a request while it is handled; by default one in the working "
+        "directory of the master.",
         None,
+    )
+    programs_size_limit: ByteSize = option(
+        "web.upload.size-limit",
+        "Size of all uploaded programs together; 0: no limit.",
+        ByteSize(10 * 1024 * 1024 * 1024),
     )
     submit_enabled: bool = option(
         "web.submit.enable", "Whether clients can upload programs and run them.", True

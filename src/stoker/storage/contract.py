@@ -58,6 +58,14 @@ class Storage(Protocol):
         """Whether the folder holds a file, at any depth. Stops at the first one."""
         ...
 
+    async def total_size(self, prefix: str) -> int:
+        """Bytes of all files in the folder, at any depth."""
+        ...
+
+    async def free_bytes(self) -> int | None:
+        """Bytes that this user may still write; None where nobody can tell."""
+        ...
+
     async def list(self, prefix: str) -> list[str]:
         """Paths of all files in the folder, at any depth, sorted. `""` is the whole storage."""
         ...

@@ -106,6 +106,25 @@ class FileStorage:
         folder = self.directory / checked_folder(prefix)
         return await self._do("list", prefix, lambda: any(True for _ in self._files_in(folder)))
 
+    async def total_size(self, prefix: str) -> int:
+        folder = self.directory / checked_folder(prefix)
+
+        def look() -> int:
+            total = 0
+            for path in self._files_in(folder):
+                with contextlib.suppress(FileNotFoundError):  # Deleted since it was listed.
+                    total += (self.directory / path).stat().st_size
+            return total
+
+        return await self._do("list", prefix, look)
+
+    async def free_bytes(self) -> int | None:
+        def look() -> int:
+            facts = os.statvfs(self.directory)
+            return facts.f_bavail * facts.f_frsize
+
+        return await self._do("look at the disk of", "", look)
+
     async def list(self, prefix: str) -> list[str]:
         folder = self.directory / checked_folder(prefix)
         return await self._do("list", prefix, lambda: sorted(self._files_in(folder)))

@@ -35,6 +35,14 @@ class MeasuredStorage:
     async def has_files(self, prefix: str) -> bool:
         return await self._operations.measure("has_files", lambda: self._storage.has_files(prefix))
 
+    async def total_size(self, prefix: str) -> int:
+        return await self._operations.measure(
+            "total_size", lambda: self._storage.total_size(prefix)
+        )
+
+    async def free_bytes(self) -> int | None:
+        return await self._operations.measure("free_bytes", self._storage.free_bytes)
+
     async def list(self, prefix: str) -> list[str]:
         return await self._operations.measure("list", lambda: self._storage.list(prefix))
 

@@ -24,6 +24,8 @@ class MemoryStorage:
         self.files: dict[str, bytes] = {}
         self.times: dict[str, float] = {}
         self.wall_clock = wall_clock
+        self.free: int | None = None
+        """What `free_bytes` answers."""
         self._failing: dict[str, list[int]] = {}
         self._away: int | None = None
 
@@ -66,6 +68,13 @@ class MemoryStorage:
     async def has_files(self, prefix: str) -> bool:
         await self._turn("has_files", checked_folder(prefix))
         return bool(self._below(prefix))
+
+    async def total_size(self, prefix: str) -> int:
+        await self._turn("total_size", checked_folder(prefix))
+        return sum(len(self.files[path]) for path in self._below(prefix))
+
+    async def free_bytes(self) -> int | None:
+        return self.free
 
     async def list(self, prefix: str) -> list[str]:
         await self._turn("list", checked_folder(prefix))

@@ -113,6 +113,16 @@ class FsspecStorage:
 
         return await self._do("list", prefix, look)
 
+    async def total_size(self, prefix: str) -> int:
+        def look() -> int:
+            found = self._filesystem.find(self._folder(prefix), detail=True)
+            return sum(int(facts["size"] or 0) for facts in found.values())
+
+        return await self._do("list", prefix, look)
+
+    async def free_bytes(self) -> int | None:
+        return None
+
     async def list(self, prefix: str) -> list[str]:
         found = await self._do("list", prefix, lambda: self._filesystem.find(self._folder(prefix)))
         return sorted(str(name).removeprefix(f"{self._root}/") for name in found)

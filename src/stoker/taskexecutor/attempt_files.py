@@ -11,8 +11,9 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from stoker.gateways.attempt_logs import LARGEST_PIECE, LogPiece, LogStream
 from stoker.ha.keys import LOG_CHUNK_BYTES, log_chunk
 from stoker.osproc.regular_file import NotRegular, open_regular
 from stoker.storage.contract import Storage
+from stoker.storage.room import CheckRoom, no_limit
 
 log = logging.getLogger(__name__)
 
@@ -64,19 +66,23 @@ class AttemptFiles:
         """Archive the attempts of a previous instance that died before it did so."""
         await self._off_loop(self._archive_all)
 
-    async def remove_old_logs(self, since: float) -> None:
-        """Remove logs that were last written before `since`, in seconds since 1970."""
+    async def remove_old_logs(self, since: float, limit: int = 0) -> None:
+        """Remove logs that were last written before `since`, in seconds since 1970.
+
+        Of the others, the oldest are removed as far as all have more than `limit` bytes together;
+        0 means no limit.
+        """
         try:
-            await self._off_loop(self._remove_old_logs, since)
+            await self._off_loop(self._remove_old_logs, since, limit)
         except OSError as error:
             # The task executor works without this; the next round tries again.
             log.warning("old logs could not be removed: %s", error)
 
-    def _remove_old_logs(self, since: float) -> None:
+    def _remove_old_logs(self, since: float, limit: int) -> None:
         logs = self._log_dir / "attempts"
-        for kept in logs.glob("*/*"):
-            if not any(_is_newer(path, since) for path in (kept, *kept.glob("*.log"))):
-                shutil.rmtree(kept, ignore_errors=True)
+        kept = [_kept_logs(directory) for directory in logs.glob("*/*")]
+        for directory in to_remove(kept, since, limit):
+            shutil.rmtree(directory, ignore_errors=True)
         for job in logs.glob("*"):
             # A new directory stays: another attempt may be about to move its logs there.
             if not _is_newer(job, since):
@@ -88,6 +94,37 @@ class AttemptFiles:
         if attempts.is_dir():
             for directory in attempts.iterdir():
                 _archive(directory, self._log_dir / "attempts" / LEFT_BEHIND / directory.name)
+
+
+@dataclass(frozen=True)
+class KeptLogs:
+    """The logs of an ended attempt."""
+
+    directory: Path
+    size: int
+    written: float
+    """Time of the last write, in seconds since 1970."""
+
+
+def to_remove(kept: Iterable[KeptLogs], since: float, limit: int) -> list[Path]:
+    """The directories whose logs are too old, or beyond the limit of all; 0 means no limit."""
+    removed, total = [], 0
+    for logs in sorted(kept, key=lambda each: each.written, reverse=True):
+        total += logs.size
+        if logs.written < since or 0 < limit < total:
+            removed.append(logs.directory)
+    return removed
+
+
+def _kept_logs(directory: Path) -> KeptLogs:
+    size, written = 0, 0.0
+    for path in (directory, *directory.glob("*.log")):
+        with suppress(FileNotFoundError):
+            about = path.lstat()
+            written = max(written, about.st_mtime)
+            if stat.S_ISREG(about.st_mode):
+                size += about.st_size
+    return KeptLogs(directory, size, written)
 
 
 def _is_newer(path: Path, since: float) -> bool:
@@ -134,11 +171,20 @@ def _make_writable_and_remove(remove: Callable[..., Any], path: str, _error: obj
 
 
 class AttemptLogs:
-    def __init__(self, work_dir: Path, log_dir: Path, storage: Storage, off_loop: OffLoop) -> None:
+    def __init__(
+        self,
+        work_dir: Path,
+        log_dir: Path,
+        storage: Storage,
+        off_loop: OffLoop,
+        check_room: CheckRoom = no_limit,
+    ) -> None:
+        """`check_room` tells whether the storage has room for so many bytes of logs."""
         self._work_dir = work_dir
         self._log_dir = log_dir
         self._storage = storage
         self._off_loop = off_loop
+        self._check_room = check_room
 
     async def read(
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
@@ -186,6 +232,7 @@ class AttemptLogs:
         path = archived_logs(self._log_dir, job_id, attempt) / f"{stream}.log"
         number = 0
         while data := await self._off_loop(_read_chunk, path, number):
+            await self._check_room(len(data))
             await self._storage.write(log_chunk(job_id, attempt, stream, number), data)
             number += 1
 

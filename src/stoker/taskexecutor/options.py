@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from stoker.core.options import option
+from stoker.core.options import ByteSize, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,4 +32,10 @@ class TaskExecutorOptions:
         "Time for which the task executor keeps the logs of an attempt after its end; a copy in "
         "the storage is kept for as long as the result of the job.",
         timedelta(days=7),
+    )
+    logs_size_limit: ByteSize = option(
+        "taskmanager.logs.size-limit",
+        "Size of the logs of ended attempts on the disk of the task executor; beyond it, those "
+        "that were written longest ago are removed early. 0: no limit.",
+        ByteSize(10 * 1024**3),
     )

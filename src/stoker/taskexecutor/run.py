@@ -100,8 +100,10 @@ async def _remove_old_logs(services: TaskExecutorServices) -> None:
     tasks = services.tasks
     files = AttemptFiles(tasks.work_dir, tasks.log_dir, tasks.off_loop)
     kept_seconds = services.options.logs_retention.total_seconds()
+    limit = int(services.options.logs_size_limit)
     while True:
-        await files.remove_old_logs(since=tasks.wall_clock() / 1000 - kept_seconds)
+        since = tasks.wall_clock() / 1000 - kept_seconds
+        await files.remove_old_logs(since=since, limit=limit)
         await asyncio.sleep(LOG_CLEANUP_SECONDS)
 
 

@@ -39,6 +39,7 @@ from stoker.ha.keys import rows_of_attempt
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.security.redaction import redact_failure, secret_values_of
 from stoker.storage.contract import Storage
+from stoker.storage.room import CheckRoom, no_limit
 from stoker.taskexecutor.attempt_files import AttemptFiles, AttemptLogs
 from stoker.taskexecutor.held_task import HeldTask
 
@@ -59,6 +60,7 @@ class TaskServices:
     off_loop: OffLoop = inline
     resource_id: ResourceId | None = None
     """Id to name in outcomes, which may be read after the task executor is gone."""
+    check_room_for_logs: CheckRoom = no_limit
 
 
 class TaskRuns:
@@ -75,7 +77,11 @@ class TaskRuns:
         self._on_change = on_change
         self._files = AttemptFiles(services.work_dir, services.log_dir, services.off_loop)
         self.logs = AttemptLogs(
-            services.work_dir, services.log_dir, services.storage, services.off_loop
+            services.work_dir,
+            services.log_dir,
+            services.storage,
+            services.off_loop,
+            services.check_room_for_logs,
         )
 
     async def prepare(self) -> None:

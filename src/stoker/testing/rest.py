@@ -338,6 +338,10 @@ class BlobsInMemory(BlobServer):
         self.content[job_id, sha256] = content
         return BlobKey(f"{job_id}/{sha256}")
 
+    async def check_room(self, size: int = 0) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
     async def delete_job(self, job_id: JobId) -> None:
         self.content = {key: value for key, value in self.content.items() if key[0] != job_id}
 

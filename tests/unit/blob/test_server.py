@@ -15,6 +15,7 @@ from stoker.core.errors import (
     CorruptContent,
     InvalidInput,
     StartupFailed,
+    StorageFull,
     StorageUnavailable,
     TooLarge,
 )
@@ -241,3 +242,53 @@ async def test_leftovers_of_an_earlier_process_are_swept_at_the_start(
     (incoming / "incoming-old").write_bytes(b"half an upload")
     async with BlobServer(storage, incoming, BlobOptions(), off_loop=inline):
         assert list(incoming.iterdir()) == []
+
+
+@pytest.fixture
+def limited(storage: MemoryStorage, incoming: Path) -> BlobServer:
+    options = BlobOptions(storage_size_limit=ByteSize(20), storage_reserve=ByteSize(100))
+    return BlobServer(storage, incoming, options, off_loop=inline)
+
+
+async def test_artifacts_beyond_the_limit_of_all_jobs_are_refused(
+    limited: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    async with limited as server:
+        key = await put(server, job, upload(b"x" * 15))
+        with pytest.raises(StorageFull, match=r"15 of 20 bytes .*blob\.storage\.size-limit.*6"):
+            await put(server, other_job, upload(b"y" * 6))
+        await put(server, other_job, upload(b"y" * 5))
+        # A client repeats a submission whose answer it has not got.
+        assert await put(server, job, upload(b"x" * 15)) == key
+        await server.delete_job(job)
+        await put(server, other_job, upload(b"z" * 15))
+
+
+async def test_of_artifacts_that_arrive_together_only_those_that_fit_are_stored(
+    limited: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    async with limited as server:
+        uploads = [upload(bytes([number]) * 8) for number in range(5)]
+        done = await asyncio.gather(
+            *(put(server, job, each) for each in uploads), return_exceptions=True
+        )
+    assert sum(isinstance(each, StorageFull) for each in done) >= 3
+    assert sum(len(content) for content in storage.files.values()) <= 20
+
+
+async def test_the_reserve_of_the_disk_is_left_to_the_records(
+    limited: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, tmp_path: Path
+) -> None:
+    storage.free = 110
+    async with limited as server:
+        with pytest.raises(StorageFull, match=r"110 bytes free.*100.*blob\.storage\.min-free"):
+            await put(server, job, upload(b"x" * 11))
+        source = tmp_path / "artifact"
+        source.write_bytes(b"x" * 11)
+        with pytest.raises(StorageFull):
+            await server.adopt(job, source, sha256=upload(b"x" * 11).sha256, size=11)
+        assert storage.files == {}
+        await put(server, job, upload(b"x" * 10))
+        storage.free = 99
+        with pytest.raises(StorageFull):
+            await server.check_room()

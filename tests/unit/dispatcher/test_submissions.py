@@ -1,6 +1,7 @@
 """What an owner may submit: the decisions, and what a leader counts."""
 
 import asyncio
+import hashlib
 
 import msgspec
 import pytest
@@ -8,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import build_graph, virtual, wait_until_quiet
-from stoker.core.errors import Forbidden, LimitReached
-from stoker.core.graph import JobGraph
+from stoker.core.errors import Forbidden, LimitReached, StorageFull
+from stoker.core.graph import Artifact, ArtifactKind, JobGraph
 from stoker.core.ids import JobId
 from stoker.dispatcher.submissions import MINUTE, Submissions, find_excess, find_forbidden
 from stoker.gateways.dispatcher import CallerRights
@@ -193,3 +194,30 @@ async def test_a_refused_queue_or_priority_leaves_no_record() -> None:
         with pytest.raises(Forbidden, match="may use the queues adhoc, and the job names default"):
             await dispatcher.submit_job(world.graph(), "ana", limited)
         assert (await dispatcher.jobs_since(None, 0)).live == ()
+
+
+@virtual
+async def test_a_full_disk_refuses_new_jobs_and_keeps_nothing_of_them() -> None:
+    """What is left of the disk is for the records of the jobs that run."""
+    async with new_world() as world:
+        world.master()
+        await wait_until_quiet()
+        dispatcher = await world.dispatcher()
+        accepted = world.graph("first")
+        await dispatcher.submit_job(accepted)
+        content = b"wheel"
+        sha256 = hashlib.sha256(content).hexdigest()
+        refused = msgspec.structs.replace(
+            world.graph("second"),
+            artifacts=(
+                Artifact(kind=ArtifactKind.FILE, name="w", sha256=sha256, size=len(content)),
+            ),
+        )
+        await world.storage.write(f"blobs/{refused.job_id}/{sha256}", content)
+        world.storage.free = 1000
+        with pytest.raises(StorageFull, match=r"blob\.storage\.min-free"):
+            await dispatcher.submit_job(refused)
+        assert await world.storage.list(f"blobs/{refused.job_id}") == []
+        assert len((await dispatcher.jobs_since(None, 0)).live) == 1
+        # A client that repeats an accepted submission learns that it was accepted.
+        assert (await dispatcher.submit_job(accepted)).repeated

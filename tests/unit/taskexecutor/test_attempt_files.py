@@ -3,9 +3,12 @@
 import asyncio
 import os
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stoker.blob.transfer import inline
 from stoker.core.errors import NotFound, StorageUnavailable
@@ -13,7 +16,15 @@ from stoker.core.ids import AttemptId
 from stoker.gateways.attempt_logs import LARGEST_PIECE, LogStream
 from stoker.ha.keys import LOG_CHUNK_BYTES, log_chunk
 from stoker.storage.memory import MemoryStorage
-from stoker.taskexecutor.attempt_files import LEFT_BEHIND, AttemptFiles, AttemptLogs, archived_logs
+from stoker.storage.room import check_free_space
+from stoker.taskexecutor.attempt_files import (
+    LEFT_BEHIND,
+    AttemptFiles,
+    AttemptLogs,
+    KeptLogs,
+    archived_logs,
+    to_remove,
+)
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.testing.virtual_time import virtual_wall_clock
 from unit.fake_parts import JOB
@@ -231,3 +242,59 @@ def test_a_link_of_a_task_does_not_change_the_mode_of_another_file(tmp_path: Pat
     asyncio.run(files.archive(JOB, ATTEMPT))
     assert not directory.exists()
     assert other.stat().st_mode & 0o777 == 0o400
+
+
+kept_logs = st.lists(
+    st.builds(
+        KeptLogs, st.integers().map(lambda n: Path(str(n))), st.integers(0, 50), st.floats(0, 9)
+    ),
+    max_size=8,
+    unique_by=(lambda logs: logs.directory, lambda logs: logs.written),
+)
+
+
+@given(kept_logs, st.floats(0, 9), st.integers(0, 120))
+def test_the_newest_logs_within_the_limit_stay(
+    kept: list[KeptLogs], since: float, limit: int
+) -> None:
+    removed = set(to_remove(kept, since, limit))
+    left = [logs for logs in kept if logs.directory not in removed]
+    assert all(logs.written >= since for logs in left)
+    if limit:
+        assert sum(logs.size for logs in left) <= limit
+        oldest_left = min((logs.written for logs in left), default=10.0)
+        assert all(
+            logs.written < since or logs.written <= oldest_left
+            for logs in kept
+            if logs.directory in removed
+        )
+    else:
+        assert all(logs.written < since for logs in kept if logs.directory in removed)
+
+
+def test_logs_beyond_the_limit_are_removed_by_their_age(tmp_path: Path) -> None:
+    files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
+    place = tmp_path / "log" / "attempts" / JOB
+    old = _archive(files, tmp_path / "log", "a", at=100.0)
+    young = _archive(files, tmp_path / "log", "b", at=300.0)
+    for attempt, at in ((old, 100.0), (young, 300.0)):
+        _set_time(place / attempt, at)
+    asyncio.run(files.remove_old_logs(since=0.0, limit=len("said") * 2))
+    assert (place / old).exists()
+    asyncio.run(files.remove_old_logs(since=0.0, limit=len("said") * 2 - 1))
+    assert not (place / old).exists()
+    assert (place / young).exists()
+
+
+async def test_logs_leave_the_reserve_of_the_storage_to_the_records(
+    tmp_path: Path, storage: MemoryStorage
+) -> None:
+    ended(tmp_path, stdout=b"hello")
+    storage.free = 104
+    check = partial(check_free_space, storage, reserve=100, option="blob.storage.min-free")
+    logs = AttemptLogs(tmp_path / "work", tmp_path / "log", storage, inline, check)
+    await logs.copy_to_storage(JOB, ATTEMPT)
+    assert await storage.list("logs") == []
+    storage.free = 105
+    await logs.copy_to_storage(JOB, ATTEMPT)
+    assert len(await storage.list("logs")) == 1

@@ -88,7 +88,9 @@ async def upload_program(request: Request, services: RestServices) -> ProgramUpl
         ) as file,
     ):
         name = program_name(file.label)
-        program = await programs.add(name, file.sha256, file.size, file.path)
+        await services.blobs.check_room(file.size)
+        limit = services.options.programs_size_limit
+        program = await programs.add(name, file.sha256, file.size, file.path, limit=limit)
     return ProgramUploaded(filename=programs.storage.url(f"programs/{program.id}"))
 
 

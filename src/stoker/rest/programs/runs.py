@@ -29,7 +29,7 @@ from stoker.pipeline.demands import DemandOverrides, with_demands
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.compiler import ANSWER, GRAPH, REQUEST, CompileAnswer, CompileRequest
 from stoker.rest.programs.store import ProgramStore, StoredProgram
-from stoker.rest.requests.uploads import make_temporary_directory
+from stoker.rest.requests.uploads import PROGRAM_PREFIX, make_temporary_directory
 
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "JAVA_HOME", "TZ")
 """Environment variables that the compiler gets; others may be secrets of the master."""
@@ -73,7 +73,7 @@ async def compile_program(
 ) -> AsyncIterator[CompiledProgram]:
     """Compile a program. The files of the result are deleted when the context ends."""
     try:
-        directory = make_temporary_directory("stoker-program-", options.upload_directory)
+        directory = make_temporary_directory(PROGRAM_PREFIX, options.upload_directory)
     except OSError as error:
         place = options.upload_directory or tempfile.gettempdir()
         raise StorageUnavailable(

@@ -25,11 +25,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import msgspec
 
 from stoker.aio.clock import WallClock, system_wall_clock
-from stoker.core.errors import CorruptContent, InvalidInput, NotFound, StokerError
+from stoker.core.errors import CorruptContent, InvalidInput, NotFound, StokerError, StorageFull
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids
 from stoker.core.values import Millis, Value, decode_json
 from stoker.storage.contract import Storage
+from stoker.storage.room import check_total_size
 
 SUFFIXES = (".py", ".zip", ".whl", ".sql", ".yml", ".yaml")
 _ENTRIES = "programs/entries"
@@ -66,8 +67,15 @@ class ProgramStore:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while an entry is written, and while a content without an entry is deleted."""
 
-    async def add(self, name: str, sha256: str, size: int, file: Path) -> StoredProgram:
-        """Add a program; it is durable when this returns."""
+    async def add(
+        self, name: str, sha256: str, size: int, file: Path, *, limit: int = 0
+    ) -> StoredProgram:
+        """Add a program; it is durable when this returns.
+
+        Raises StorageFull if all programs together would have more than `limit` bytes, unless that
+        is 0.
+        """
+        await self._check_limit(sha256, size, limit)
         number = uuid.UUID(int=self.ids.random.getrandbits(128), version=4)
         program = StoredProgram(
             id=f"{number}_{name}", name=name, sha256=sha256, size=size, uploaded=self.clock()
@@ -75,6 +83,12 @@ class ProgramStore:
         await self.storage.upload(file, f"{CONTENTS}/{sha256}")
         failpoint("programs.before-entry")
         async with self.lock:
+            try:
+                await self._check_limit(sha256, size, limit)
+            except StorageFull:
+                # Another upload was faster.
+                await self._delete_unless_needed(sha256)
+                raise
             await self.storage.create(f"{_ENTRIES}/{program.id}.json", msgspec.json.encode(program))
             if not await self.storage.exists(f"{CONTENTS}/{sha256}"):
                 # The last other program with this content was deleted meanwhile.
@@ -112,8 +126,24 @@ class ProgramStore:
         await self.storage.delete(_entry(program_id))
         failpoint("programs.after-removing-entry")
         async with self.lock:
-            if not any(other.sha256 == program.sha256 for other in await self.all()):
-                await self.storage.delete(f"{CONTENTS}/{program.sha256}")
+            await self._delete_unless_needed(program.sha256)
+
+    async def _delete_unless_needed(self, sha256: str) -> None:
+        if not any(other.sha256 == sha256 for other in await self.all()):
+            await self.storage.delete(f"{CONTENTS}/{sha256}")
+
+    async def _check_limit(self, sha256: str, size: int, limit: int) -> None:
+        if not limit:
+            return
+        sizes = {each.sha256: each.size for each in await self.all()}
+        if sha256 not in sizes:
+            check_total_size(
+                sum(sizes.values()),
+                size,
+                limit=limit,
+                option="web.upload.size-limit",
+                remedy="delete programs that nobody needs (DELETE /jars/ID), or raise the limit",
+            )
 
 
 def _entry(program_id: str) -> str:

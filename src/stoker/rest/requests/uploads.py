@@ -12,6 +12,7 @@ compares the hashes with those in the graph and hands the files over; only what 
 """
 
 import asyncio
+import contextlib
 import hashlib
 import shutil
 import tempfile
@@ -33,6 +34,9 @@ from stoker.core.errors import InvalidInput, StorageFull, StorageUnavailable, To
 from stoker.rest.options import RestOptions
 from stoker.storage.contract import is_full
 
+REQUEST_PREFIX = "stoker-upload-"
+PROGRAM_PREFIX = "stoker-program-"
+"""Beginnings of the names of directories that hold the files of requests."""
 _WRITE_SIZE = 1024 * 1024
 _MAX_PARTS = 1000
 _SUBMISSION = (
@@ -70,12 +74,25 @@ class RequestFolder:
 
     def file(self, name: str) -> Path:
         if self._path is None:
-            self._path = make_temporary_directory("stoker-upload-", self._parent)
+            self._path = make_temporary_directory(REQUEST_PREFIX, self._parent)
         return self._path / name
 
     async def remove(self) -> None:
         if self._path is not None:
             await asyncio.to_thread(shutil.rmtree, self._path, ignore_errors=True)
+
+
+def remove_leftovers(parent: Path, *, before: float) -> None:
+    """Remove the directories of requests that a killed master has left.
+
+    Several masters may use the directory, so only those that were made before `before`, in seconds
+    since 1970, are removed.
+    """
+    for prefix in (REQUEST_PREFIX, PROGRAM_PREFIX):
+        for directory in parent.glob(f"{prefix}*"):
+            with contextlib.suppress(FileNotFoundError):
+                if directory.lstat().st_mtime < before:
+                    shutil.rmtree(directory, ignore_errors=True)
 
 
 def make_temporary_directory(prefix: str, parent: Path | None) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from builders import virtual, wait_until_quiet
-from stoker.core.errors import CorruptContent, InvalidInput
+from stoker.core.errors import CorruptContent, InvalidInput, StorageFull
 from stoker.core.failpoints import REST_FAILPOINTS, armed
 from stoker.core.ids import Ids
 from stoker.rest.programs.store import (
@@ -34,11 +34,11 @@ FAR = 10**14
 """A time at which every file is old."""
 
 
-async def added(programs: ProgramStore, content: bytes) -> StoredProgram:
+async def added(programs: ProgramStore, content: bytes, *, limit: int = 0) -> StoredProgram:
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(content)
         sha256 = hashlib.sha256(content).hexdigest()
-        return await programs.add("job.py", sha256, len(content), Path(file.name))
+        return await programs.add("job.py", sha256, len(content), Path(file.name), limit=limit)
 
 
 class Crash(BaseException):
@@ -215,3 +215,26 @@ def test_a_clients_file_name_loses_its_directories_and_special_characters(
 def test_a_file_of_an_unknown_type_is_refused(given: str) -> None:
     with pytest.raises(InvalidInput, match="a program is a file with one of"):
         program_name(given)
+
+
+async def test_programs_beyond_the_limit_of_all_are_refused() -> None:
+    storage = MemoryStorage()
+    programs = ProgramStore(storage, Ids(random.Random(1)), lambda: 1)
+    first = await added(programs, b"x" * 60, limit=100)
+    with pytest.raises(StorageFull, match=r"60 of 100 bytes .*DELETE /jars/ID"):
+        await added(programs, b"y" * 41, limit=100)
+    # The same content is stored once.
+    await added(programs, b"x" * 60, limit=100)
+    assert await storage.list("programs/contents") == [f"programs/contents/{first.sha256}"]
+    await added(programs, b"y" * 41)
+
+
+async def test_of_programs_that_arrive_together_only_those_that_fit_are_stored() -> None:
+    storage = MemoryStorage()
+    programs = ProgramStore(storage, Ids(random.Random(1)), lambda: 1)
+    done = await asyncio.gather(
+        *(added(programs, bytes([number]) * 40, limit=100) for number in range(5)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, StorageFull) for each in done) == 3
+    assert len(await storage.list("programs/contents")) == len(await programs.all()) == 2

@@ -1,5 +1,6 @@
 """POST /jobs"""
 
+import os
 import shutil
 import threading
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ from stoker.core.errors import NoLeader, StorageUnavailable
 from stoker.core.options import ByteSize
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.options import RestOptions
-from stoker.rest.requests.uploads import FileWriter
+from stoker.rest.requests.uploads import FileWriter, remove_leftovers
 from stoker.testing.rest import Master, parts
 from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, artifact, new_graph
 
@@ -49,6 +50,22 @@ async def test_a_graph_with_its_files_becomes_a_job(master: Master) -> None:
     assert master.blobs.content[NEW, graph.artifacts[0].sha256] == WHEEL
     assert master.dispatcher.graphs[NEW].artifacts[0].key == f"{NEW}/{graph.artifacts[0].sha256}"
     assert leftovers(master) == []
+
+
+def test_what_killed_masters_left_of_requests_is_removed(tmp_path: Path) -> None:
+    """Other masters may use the same directory, and somebody else's files are not touched."""
+    for name, at in (
+        ("stoker-upload-old", 100.0),
+        ("stoker-program-old", 100.0),
+        ("stoker-upload-new", 300.0),
+        ("mine-old", 100.0),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0").write_bytes(b"half")
+        os.utime(tmp_path / name, (at, at))
+    remove_leftovers(tmp_path, before=200.0)
+    assert {path.name for path in tmp_path.iterdir()} == {"stoker-upload-new", "mine-old"}
+    remove_leftovers(tmp_path / "absent", before=200.0)
 
 
 async def test_a_repeated_submission_is_reported_as_such(master: Master) -> None:
