@@ -8,6 +8,7 @@ from stoker.core.ids import JobId, RegionId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis
 from stoker.security.audit_entries import AuditEntry
+from stoker.security.tokens import Permission, Role
 
 
 class QueueAnswer(Answer, frozen=True, kw_only=True):
@@ -52,6 +53,29 @@ class AuditAnswer(Answer, frozen=True, kw_only=True):
     """GET /audit"""
 
     entries: list[AuditEntry]
+
+
+class SessionAnswer(Answer, frozen=True, kw_only=True):
+    """GET and POST /session: who uses the web page."""
+
+    token_wanted: bool
+    """Whether callers of this cluster need a token."""
+    name: str | None
+    """Name of the token; without tokens, the user who runs the master. None before the log-in."""
+    role: Role | None
+    until: Millis | None
+    """When the session ends; None for a caller with a token instead of a cookie."""
+    allowed: list[Permission]
+    version: str
+    now: Millis
+    epoch: int | None
+    """Epoch of the leader; None while nobody leads."""
+
+
+class SessionRequest(Answer, frozen=True, kw_only=True):
+    """POST /session"""
+
+    token: str = ""
 
 
 class ClusterEvent(Dashed, frozen=True, kw_only=True):

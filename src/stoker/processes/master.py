@@ -78,6 +78,7 @@ from stoker.processes.shutdown import (
 from stoker.processes.uncaught import uncaught_errors
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.app import build_app
+from stoker.rest.http.page_access import PageSessions
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore, sweep_repeatedly
 from stoker.rest.requests.operations import Operations
@@ -241,6 +242,7 @@ async def _rest(
     options = _with_upload_directory(configuration.of(RestOptions), work)
     security = configuration.of(RestSecurityOptions)
     tokens = token_file(security)
+    page_sessions = PageSessions()
     if tokens is not None:
         check_token_transport(
             options.bind_address,
@@ -281,6 +283,7 @@ async def _rest(
             version=__version__,
             ids=services.ids,
             tokens=tokens,
+            page_sessions=page_sessions,
             submission_limits=configuration.of(SubmissionLimitOptions).by_role(),
             local_user=local_user(),
             audit=audit,
@@ -309,6 +312,8 @@ async def _rest(
         shown.update(configuration.with_values(bound).redacted())
         scope.spawn("dispatcher", dispatcher.run())
         scope.spawn("leader", rest_leader.run())
+        if tokens is not None:
+            scope.spawn("key of page sessions", page_sessions.load(services.storage))
         sweeping = configuration.of(DispatcherOptions)
         scope.spawn(
             "programs",

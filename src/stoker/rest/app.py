@@ -11,6 +11,7 @@ from stoker.rest.control.prometheus import PROMETHEUS_HANDLERS
 from stoker.rest.control.quarantine_handlers import QUARANTINE_HANDLERS
 from stoker.rest.control.queue_handlers import QUEUE_HANDLERS
 from stoker.rest.control.savepoint_handlers import SAVEPOINT_HANDLERS
+from stoker.rest.control.session_handlers import SESSION_HANDLERS
 from stoker.rest.control.upgrade_handlers import UPGRADE_HANDLERS
 from stoker.rest.flink.absent_handlers import ABSENT_HANDLERS
 from stoker.rest.flink.accumulators import ACCUMULATOR_HANDLERS
@@ -49,6 +50,7 @@ HANDLERS = (
     *QUEUE_HANDLERS,
     *SAVEPOINT_HANDLERS,
     *UPGRADE_HANDLERS,
+    *SESSION_HANDLERS,
     *CLUSTER_HANDLERS,
     *PROCESS_HANDLERS,
     *PROMETHEUS_HANDLERS,

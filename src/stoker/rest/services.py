@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.blob.server import BlobServer
@@ -15,6 +16,8 @@ from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.metrics.registry import MetricRegistry
 from stoker.rest.control.feed import ClusterFeed
+from stoker.rest.http.access import Access
+from stoker.rest.http.page_access import PageSessions
 from stoker.rest.job_list.snapshots import FindDispatcher, JobListSnapshot, SharedSnapshots
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
@@ -52,6 +55,8 @@ class RestServices:
     """Tokens of the callers to admit; None admits every caller that reaches this master."""
     submission_limits: Mapping[Role, SubmissionLimits] = field(default_factory=dict)
     """Limits of the tokens of a role, where a token has none of its own."""
+    page_sessions: PageSessions = field(default_factory=PageSessions)
+    """The cookies of callers who use the web page."""
     local_user: str = ""
     """Owner of the jobs that are submitted without a token."""
     audit: AuditLog | None = None
@@ -73,6 +78,10 @@ class RestServices:
     compilations: CompilationTurns = field(default_factory=CompilationTurns)
     metrics: MetricRegistry = field(default_factory=MetricRegistry)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
+
+    @cached_property
+    def access(self) -> Access:
+        return Access(self.tokens, self.clock, self.local_user, self.submission_limits)
 
     async def job_list_snapshot(self) -> JobListSnapshot:
         """The jobs at a moment after this call; raises NoLeader when no dispatcher leads."""

@@ -112,6 +112,10 @@ def find(tokens: tuple[Token, ...], text: str) -> Token | None:
     return found
 
 
+def find_by_id(tokens: tuple[Token, ...], token_id: str) -> Token | None:
+    return next((token for token in tokens if token.id == token_id), None)
+
+
 class TokenFile:
     """The file, read again after each change, so that a revoked token is refused at once."""
 

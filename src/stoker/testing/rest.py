@@ -44,6 +44,7 @@ from stoker.gateways.inspection import InspectionGateway, LoggedFile, LogListing
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
 from stoker.metrics.registry import MetricRegistry
 from stoker.rest.app import build_app
+from stoker.rest.http.page_access import PageSessions
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
 from stoker.rest.server import serving
@@ -387,6 +388,7 @@ class Master:
     """What the masters of a test know to prove that they forward requests."""
     places: Places = field(default_factory=Places)
     tokens: TokenFile | None = None
+    page_sessions: PageSessions = field(default_factory=PageSessions)
     tls: TlsMaterial | None = None
     asks_for_certificates: bool = False
     local_user: str = ""
@@ -419,6 +421,7 @@ class Master:
             process_at=self.inspect,
             programs=ProgramStore(self.storage, Ids(), lambda: NOW),
             tokens=self.tokens,
+            page_sessions=self.page_sessions,
             local_user=self.local_user,
             submission_limits=self.submission_limits,
             audit=self.audit,

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stoker.aio.clock import WallClock
@@ -10,8 +10,9 @@ from stoker.api.shape import RETRY_AFTER
 from stoker.core.errors import InvalidOption
 from stoker.gateways.dispatcher import CallerRights
 from stoker.rest.http.errors import ErrorAnswer, unavailable
+from stoker.security.page_sessions import PageSession, begin_session
 from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
-from stoker.security.tokens import Permission, Role, TokenFile, allows, find
+from stoker.security.tokens import Permission, Role, Token, TokenFile, allows, find, find_by_id
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ class Requester:
     name: str = ""
     """Name of the token; where callers need none, the user who runs the master."""
     limits: SubmissionLimits = NO_LIMITS
+    session: PageSession | None = None
+    """Set for a caller who uses the web page and shows a cookie instead of a token."""
 
     @property
     def only_own(self) -> str | None:
@@ -65,29 +68,61 @@ class Access:
         self._clock = clock
         self._anyone = Requester(name=local_user)
 
-    def identify(self, authorization: str | None) -> Requester | ErrorAnswer:
-        """The caller, or the answer to one who has no valid token."""
+    @property
+    def asks_for_tokens(self) -> bool:
+        return self._tokens is not None
+
+    def identify(
+        self, authorization: str | None, session: PageSession | None = None
+    ) -> Requester | ErrorAnswer:
+        """The caller, or the answer to one who has neither a valid token nor a session."""
         if self._tokens is None:
             return self._anyone
+        if authorization is None and session is not None:
+            token = self._check(lambda known: find_by_id(known, session.token_id))
+            return token if isinstance(token, ErrorAnswer) else self._requester(token, session)
         if authorization is None:
             return _unauthorized(
                 "this cluster requires a token: the header Authorization: Bearer TOKEN, or for the "
                 "command line the option client.token ($STOKER_CLIENT_TOKEN)"
             )
+        scheme, _, text = authorization.partition(" ")
+        token = self._find(text.strip() if scheme.lower() == "bearer" else "")
+        return token if isinstance(token, ErrorAnswer) else self._requester(token)
+
+    def log_in(self, text: str) -> Requester | ErrorAnswer:
+        """The holder of the token with this text, with a new session of the web page."""
+        token = self._find(text)
+        if isinstance(token, ErrorAnswer):
+            return token
+        return self._requester(token, begin_session(token, self._clock()))
+
+    def renew(self, session: PageSession) -> PageSession | None:
+        """The same session with a later end; None if its token is no longer valid."""
+        token = self._check(lambda known: find_by_id(known, session.token_id))
+        return None if isinstance(token, ErrorAnswer) else begin_session(token, self._clock())
+
+    def _find(self, text: str) -> Token | ErrorAnswer:
+        return self._check(lambda known: find(known, text))
+
+    def _check(self, choose: Callable[[tuple[Token, ...]], Token | None]) -> Token | ErrorAnswer:
         try:
-            known = self._tokens.tokens
+            token = None if self._tokens is None else choose(self._tokens.tokens)
         except InvalidOption as error:
             # Nobody is admitted, and the operator learns why from the log and from the answer.
             log.error("%s", error.message)
             return unavailable(error.message)
-        scheme, _, text = authorization.partition(" ")
-        token = find(known, text.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             return _unauthorized("the token does not belong to this cluster, or was revoked")
         if token.is_expired(self._clock()):
             return _unauthorized(f"the token {token.name} has expired; create another one")
+        return token
+
+    def _requester(self, token: Token, session: PageSession | None = None) -> Requester:
         limits = token.limits.or_else(self._limits.get(token.role, NO_LIMITS))
-        return Requester(role=token.role, token=token.id, name=token.name, limits=limits)
+        return Requester(
+            role=token.role, token=token.id, name=token.name, limits=limits, session=session
+        )
 
 
 def _unauthorized(reason: str) -> ErrorAnswer:

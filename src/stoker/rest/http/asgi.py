@@ -34,6 +34,11 @@ class Request:
         self._scope = scope
 
     @property
+    def is_secure(self) -> bool:
+        """Whether the request came over TLS, as far as this server knows."""
+        return bool(self._scope.get("scheme") == "https")
+
+    @property
     def caller(self) -> "Requester":
         caller: Requester = self._scope[CALLER]
         return caller

@@ -13,7 +13,7 @@ import msgspec
 from stoker.api.shape import RETRY_AFTER, Errors
 from stoker.core.errors import Fenced, RemoteError, StokerError
 from stoker.core.ids import Ids
-from stoker.rest.http.asgi import Send
+from stoker.rest.http.asgi import Response, Send
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,12 @@ def any_error_answer(error: Exception, method: str, path: str, ids: Ids) -> Erro
     log.error("error %s in %r %r", error_id, method, path, exc_info=error)
     message = f"internal error {error_id}; the master's log has the details under this id"
     return ErrorAnswer(status=500, messages=[message])
+
+
+def error_response(answer: ErrorAnswer) -> Response:
+    """For a handler that has found the answer itself."""
+    body = msgspec.json.encode(answer.body)
+    return Response(body, status=answer.status, headers=answer.headers.items())
 
 
 async def send_error(answer: ErrorAnswer, send: Send, *, more: bool = False) -> None:

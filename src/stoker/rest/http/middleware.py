@@ -34,13 +34,14 @@ from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, explain_refused_cl
 from stoker.core.errors import Unavailable
 from stoker.metrics.catalogue import REST_DURATION, REST_REQUESTS
 from stoker.metrics.labels import OTHER
-from stoker.rest.http.access import ANYONE, Access, ConcurrencyLimit, RateLimit, Requester
+from stoker.rest.http.access import ANYONE, ConcurrencyLimit, RateLimit, Requester
 from stoker.rest.http.asgi import CALLER, Message, Receive, Scope, Send
 from stoker.rest.http.auditing import FORWARDED_TO_LEADER, AuditedSend
 from stoker.rest.http.compression import CompressingSend, Compressor, accepts_gzip
 from stoker.rest.http.errors import ErrorAnswer, answer_to, send_error, unavailable
 from stoker.rest.http.origin import cors_headers, find_origin_refusal, is_allowed, preflight_headers
 from stoker.rest.http.ownership import find_owner_refusal
+from stoker.rest.http.page_access import find_page_refusal
 from stoker.rest.http.routing import Router, Target
 from stoker.rest.requests.uploads import request_too_large
 from stoker.rest.services import RestServices
@@ -50,7 +51,7 @@ from stoker.web.pages import PAGES
 if TYPE_CHECKING:
     from stoker.rest.http.forwarding import Forwarder
 
-LOCAL_PATHS = frozenset({"/audit", "/config", "/metrics", "/openapi.json", *PAGES})
+LOCAL_PATHS = frozenset({"/audit", "/config", "/session", "/metrics", "/openapi.json", *PAGES})
 """Paths that every master answers itself, leader or standby."""
 OPERATION_PATHS = re.compile(
     r"(?:/jobs/[^/]+/savepoints|/jobs/[^/]+/checkpoints|/savepoint-disposal)/([^/]+)"
@@ -89,9 +90,7 @@ class RestMiddleware:
         self._closing = False
         version = (SERVER_HEADER.lower().encode(), version_header(services.version).encode())
         self._headers = (*SECURITY_HEADERS, version)
-        self._access = Access(
-            services.tokens, services.clock, services.local_user, services.submission_limits
-        )
+        self._access = services.access
         self._rate = RateLimit(services.options.max_requests_per_second)
         # Each upload keeps its files on the master's disk while it lasts.
         self._uploads = ConcurrencyLimit(services.options.max_concurrent_uploads, "uploads")
@@ -194,7 +193,9 @@ class RestMiddleware:
         refusal = self._find_refusal(scope, headers, target)
         if refusal is not None:
             await send_error(refusal, send)
-        elif _is_upload(headers):
+            return
+        send = _with_headers(send, self._renewed_cookie(scope))
+        if _is_upload(headers):
             await self._upload(scope, headers, target, receive, send)
         elif _is_stream(scope, target):
             await self._serve_within(self._streams, scope, headers, target, receive, send)
@@ -274,8 +275,7 @@ class RestMiddleware:
         )
         if foreign_page is not None:
             return ErrorAnswer(status=403, messages=[foreign_page])
-        authorization = _text(headers.get(b"authorization"))
-        caller = ANYONE if is_open else self._access.identify(authorization)
+        caller = ANYONE if is_open else self._identify(scope, headers)
         key = self._counted_as(scope, headers, caller)
         too_often = self._rate.refusal(key, asyncio.get_running_loop().time())
         if too_often is not None:
@@ -286,12 +286,36 @@ class RestMiddleware:
         denied = caller.refusal(target.needs)
         if denied is not None:
             return denied
+        if caller.session is not None:
+            reason = find_page_refusal(scope["method"], target.needs, headers)
+            if reason is not None:
+                return ErrorAnswer(status=403, messages=[reason])
         if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(target.path):
             return ErrorAnswer(status=400, messages=[f"{target.path} accepts no files"])
         too_old = explain_refused_client(_text(headers.get(_CLIENT_HEADER)), self._services.version)
         if too_old is not None:
             return ErrorAnswer(status=400, messages=[too_old])
         return None
+
+    def _renewed_cookie(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """A header that prolongs the session of a page that is in use."""
+        caller: Requester = scope[CALLER]
+        now = self._services.clock()
+        if caller.session is None or not caller.session.is_half_over(now):
+            return []
+        renewed = self._access.renew(caller.session)
+        if renewed is None:
+            return []
+        cookie = self._services.page_sessions.cookie_of(renewed, now, is_secure=_is_secure(scope))
+        return [(b"set-cookie", cookie.encode())]
+
+    def _identify(self, scope: Scope, headers: dict[bytes, bytes]) -> Requester | ErrorAnswer:
+        """The caller by the token of the request, or by the cookie of the web page."""
+        services = self._services
+        session = services.page_sessions.find(
+            _text(headers.get(b"cookie")), services.clock(), is_secure=_is_secure(scope)
+        )
+        return self._access.identify(_text(headers.get(b"authorization")), session)
 
     def _counted_as(
         self, scope: Scope, headers: dict[bytes, bytes], caller: Requester | ErrorAnswer
@@ -369,6 +393,10 @@ def _is_upload(headers: dict[bytes, bytes]) -> bool:
 def _is_stream(scope: Scope, target: Target) -> bool:
     """Whether the response goes on for as long as its client reads."""
     return target.path.endswith("/events") or b"follow=" in scope["query_string"]
+
+
+def _is_secure(scope: Scope) -> bool:
+    return bool(scope.get("scheme") == "https")
 
 
 def _text(header: bytes | None) -> str | None:
