@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+_ROOT = 0
+
 
 def write_atomically(
     path: Path,
@@ -21,7 +23,8 @@ def write_atomically(
 
     The temporary file has a fixed name, so that one left by a crash is replaced by the next write.
     With `many_writers`, each process has its own, and the last rename wins.
-    With `keep_owner`, an existing file keeps its owner, group and permissions.
+    With `keep_owner`, an existing file keeps its owner, group and permissions, and what root makes
+    in the directory of another user belongs to that user.
     With `sync`, the content is on the disk before the rename, so that a crash of the machine cannot
     leave an empty file. `mode` is subject to the umask. `before_rename` is a place for failpoints.
     Raises OSError, and then leaves no temporary file behind.
@@ -50,8 +53,27 @@ def write_atomically(
 
 def _copy_owner(path: Path, descriptor: int) -> None:
     """Give the open file owner, group and permissions of the other one, if that exists."""
-    with suppress(FileNotFoundError):
-        kept, own = path.stat(), os.fstat(descriptor)
-        if (kept.st_uid, kept.st_gid) != (own.st_uid, own.st_gid):
-            os.fchown(descriptor, kept.st_uid, kept.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(kept.st_mode))
+    try:
+        kept = path.stat()
+    except FileNotFoundError:
+        give_to_owner_of_directory(descriptor, path.parent)
+        return
+    own = os.fstat(descriptor)
+    if (kept.st_uid, kept.st_gid) != (own.st_uid, own.st_gid):
+        os.fchown(descriptor, kept.st_uid, kept.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(kept.st_mode))
+
+
+def give_to_owner_of_directory(descriptor: int, directory: Path) -> None:
+    """Let the user for whom root makes a file use it.
+
+    That is the owner of its directory; where root owns that, its group may read the file.
+    """
+    own, place = os.fstat(descriptor), directory.stat()
+    if own.st_uid != _ROOT or os.geteuid() != _ROOT:
+        return
+    if (place.st_uid, place.st_gid) == (_ROOT, _ROOT):
+        return
+    os.fchown(descriptor, place.st_uid, place.st_gid)
+    if place.st_uid == _ROOT:
+        os.fchmod(descriptor, stat.S_IMODE(own.st_mode) | stat.S_IRGRP)

@@ -93,6 +93,8 @@ from stoker.security.binding import check_token_transport, is_loopback
 from stoker.security.material import rest_material
 from stoker.security.options import AuditOptions, RestSecurityOptions, SubmissionLimitOptions
 from stoker.security.owners import local_user
+from stoker.security.token_changes import SEEN_FILE, TokenChangeRecorder
+from stoker.security.tokens import TokenFile
 
 log = logging.getLogger(__name__)
 
@@ -314,6 +316,12 @@ async def _rest(
         scope.spawn("leader", rest_leader.run())
         if tokens is not None:
             scope.spawn("key of page sessions", page_sessions.load(services.storage))
+        if security.tokens is not None:
+            seen = audit.file.with_name(SEEN_FILE)
+            changes = TokenChangeRecorder(
+                TokenFile(security.tokens.expanduser()), audit, seen, system_wall_clock
+            )
+            scope.spawn("token changes", changes.run())
         sweeping = configuration.of(DispatcherOptions)
         scope.spawn(
             "programs",

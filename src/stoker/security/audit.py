@@ -64,7 +64,7 @@ def audit_file(options: AuditOptions, working_dir: Path) -> Path:
 class AuditLog:
     def __init__(self, file: Path, options: AuditOptions, master: str = "") -> None:
         """`master`: resource id of this master, which its entries carry."""
-        self._file = file
+        self.file = file
         self._master = master
         self._sequence: int | None = None
         """Number of the last entry of this master; None until the file was looked into."""
@@ -93,10 +93,10 @@ class AuditLog:
                 lines = self._numbered_lines(entries)
                 self._rotate_before(sum(map(len, lines)))
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-                with open(os.open(self._file, flags, _OWNER_ONLY), "ab") as file:
+                with open(os.open(self.file, flags, _OWNER_ONLY), "ab") as file:
                     file.writelines(lines)
         except OSError as error:
-            log.error("the audit log %s cannot be written: %s", self._file, error)
+            log.error("the audit log %s cannot be written: %s", self.file, error)
             for line in lines or map(msgspec.json.encode, entries):
                 log.error("audit: %s", line.decode().rstrip())
 
@@ -125,8 +125,8 @@ class AuditLog:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._file.parent.mkdir(mode=_FOLDER_OF_OWNER, parents=True, exist_ok=True)
-        lock = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+        self.file.parent.mkdir(mode=_FOLDER_OF_OWNER, parents=True, exist_ok=True)
+        lock = os.open(self.file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -134,7 +134,7 @@ class AuditLog:
             os.close(lock)
 
     def _rotate_before(self, more: int) -> None:
-        size = self._file.stat().st_size if self._file.exists() else 0
+        size = self.file.stat().st_size if self.file.exists() else 0
         if size == 0 or size + more <= self._max_bytes:
             return
         names = self._files()
@@ -142,14 +142,14 @@ class AuditLog:
         for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
             if newer.exists():
                 newer.rename(older)
-        self._file.unlink(missing_ok=True)
+        self.file.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
         """The newest first."""
-        return [self._file, *(self._rotated(number) for number in range(1, self._max_files))]
+        return [self.file, *(self._rotated(number) for number in range(1, self._max_files))]
 
     def _rotated(self, number: int) -> Path:
-        return self._file.with_name(f"{self._file.name}.{number}")
+        return self.file.with_name(f"{self.file.name}.{number}")
 
     def _read(self, query: AuditQuery) -> list[AuditEntry]:
         found: list[AuditEntry] = []

@@ -12,17 +12,17 @@ class AuditEntry(Value):
     """Name of the token, or the user of the machine; empty if the caller proved no identity."""
     address: str
     action: str
-    """Method and route: `PATCH /jobs/{jobid}`."""
+    """Method and route: `PATCH /jobs/{jobid}`; or what was done to a token."""
     object: str = ""
-    """What the action was about: the id of a job, a task executor or a program."""
+    """What the action was about: the id of a job, a task executor or a program, or a token."""
     outcome: str = ""
     """`done`, `refused` (the caller may not, or asked for something impossible), `failed`, or
     `unknown` for a request that was cut off before its answer."""
     status: int = 0
-    """HTTP status of the answer."""
+    """HTTP status of the answer; 0 for a change that no request made."""
     role: str = ""
     reason: str = ""
-    """First sentence of a refusal or failure."""
+    """First sentence of a refusal or failure, or what was changed."""
     master: str = ""
     """Resource id of the master that answered."""
     sequence: int = 0

@@ -19,7 +19,7 @@ import msgspec
 
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
 from stoker.core.values import Value, decode_json
-from stoker.osproc.atomic_file import write_atomically
+from stoker.osproc.atomic_file import give_to_owner_of_directory, write_atomically
 from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
 
 
@@ -138,7 +138,8 @@ class TokenFile:
             return ()
         except OSError as error:
             raise InvalidOption(
-                f"the tokens in {self._path} cannot be read: {error.strerror}"
+                f"the tokens in {self._path} cannot be read: {error.strerror}; the user that runs "
+                f"the masters must be able to read the file, for example: chown USER {self._path}"
             ) from error
         return self._tokens
 
@@ -187,7 +188,7 @@ class TokenFile:
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+            lock = _open_lock(self._path.with_suffix(".lock"))
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield self.tokens
@@ -200,6 +201,17 @@ class TokenFile:
         content = msgspec.json.format(msgspec.json.encode(_File(tokens=tokens)))
         # Masters must still be able to read it, also when root has changed it.
         write_atomically(self._path, content + b"\n", mode=_OWNER_ONLY, sync=True, keep_owner=True)
+
+
+def _open_lock(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        # Only a new file is given away: root might find a link to something else there.
+        lock = os.open(path, flags | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    except FileExistsError:
+        return os.open(path, flags)
+    give_to_owner_of_directory(lock, path.parent)
+    return lock
 
 
 def check_limits_of_role(role: Role, limits: SubmissionLimits) -> None:

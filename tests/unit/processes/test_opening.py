@@ -1,6 +1,8 @@
 """What a process opens at its start."""
 
-from contextlib import AsyncExitStack
+import os
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +24,9 @@ from stoker.processes.opening import (
     open_process_resources,
     token_file,
 )
+from stoker.rest.http.access import Access, Requester
 from stoker.security.options import RestSecurityOptions
+from stoker.security.tokens import Role, Token, TokenFile, hash_of
 
 
 async def test_a_coordinator_that_does_not_answer_stops_the_start_with_its_address() -> None:
@@ -116,3 +120,31 @@ def test_a_token_file_that_others_can_use_is_refused(tmp_path: Path) -> None:
         token_file(RestSecurityOptions(tokens=path))
     path.chmod(0o640)
     assert token_file(RestSecurityOptions(tokens=path)) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can become another user")
+def test_a_file_that_the_masters_cannot_read_is_named_with_the_remedy(tmp_path: Path) -> None:
+    """Requests are answered with 503, and a master does not start."""
+    path = tmp_path / "tokens.json"
+    sha256 = hash_of("stk_a_secret")
+    TokenFile(path).add(Token(id="a", name="a", role=Role.READ, sha256=sha256, created_ms=0))
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    with as_user(65534):
+        with pytest.raises(InvalidOption, match=r"Permission denied; .*chown USER"):
+            _ = TokenFile(path).tokens
+        with pytest.raises(InvalidOption, match=r"another user|Permission denied"):
+            token_file(RestSecurityOptions(tokens=path))
+        refused = Access(TokenFile(path), lambda: 0).identify("Bearer stk_a_secret")
+        assert not isinstance(refused, Requester)
+        assert refused.status == 503
+        assert "chown USER" in refused.messages[0]
+
+
+@contextmanager
+def as_user(uid: int) -> Iterator[None]:
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,41 @@ def test_a_name_that_looks_like_an_id_is_refused(file: TokenFile) -> None:
     with pytest.raises(InvalidInput, match="0123abcd looks like the id of a token"):
         file.add(token("0123abcd", "secret", token_id="x"))
     assert file.tokens == ()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give a file away")
+@pytest.mark.parametrize(
+    ("owner", "expected", "mode"),
+    [
+        ((65534, 65533), (65534, 65533), 0o600),
+        ((0, 65533), (0, 65533), 0o640),
+        ((0, 0), (0, 0), 0o600),
+    ],
+)
+def test_a_file_that_root_makes_is_for_the_user_of_its_directory(
+    tmp_path: Path, owner: tuple[int, int], expected: tuple[int, int], mode: int
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    os.chown(place, *owner)
+    TokenFile(place / "tokens.json").add(token("a", "secret"))
+    for name in ("tokens.json", "tokens.lock"):
+        status = (place / name).stat()
+        assert (status.st_uid, status.st_gid) == expected, name
+    assert stat.S_IMODE((place / "tokens.json").stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can give a file away")
+def test_root_gives_away_no_file_to_which_somebody_has_set_a_link(tmp_path: Path) -> None:
+    """Who owns the directory could otherwise get any file of the machine."""
+    precious = tmp_path / "precious"
+    precious.write_text("of root")
+    place = tmp_path / "place"
+    place.mkdir()
+    os.chown(place, 65534, 65533)
+    for link in (os.symlink, os.link):
+        link(precious, place / "tokens.lock")
+        with suppress(InvalidInput):
+            TokenFile(place / "tokens.json").add(token(link.__name__, "secret"))
+        (place / "tokens.lock").unlink()
+    assert (precious.stat().st_uid, precious.stat().st_gid) == (0, 0)

@@ -72,7 +72,7 @@ def _read(files: tuple[Path, ...], query: AuditQuery) -> list[AuditEntry]:
 
 
 def _row(entry: AuditEntry) -> tuple[str, ...]:
-    outcome = f"{entry.outcome} ({entry.status})"
+    outcome = f"{entry.outcome} ({entry.status})" if entry.status else entry.outcome
     return (
         entry.time,
         entry.caller or "-",
