@@ -12,12 +12,15 @@ from simulation.scenarios import (
     MANY_RESTARTS,
     job,
     simulate,
+    stream,
     wait_until_running,
 )
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId
 from stoker.testing.simulated_cluster import HEARTBEAT, SESSION_TIMEOUT, SimulatedCluster
 from unit.metrics.readings import values
+
+BATCHES = "stoker_stream_batches_total"
 
 
 def shown(cluster: SimulatedCluster, process: str) -> dict[tuple[str, ...], float]:
@@ -108,5 +111,69 @@ def test_a_dead_task_executor_is_missed_and_counted(tmp_path: Path) -> None:
         assert counted["stoker_heartbeats_missed_total", link] == 2
         assert counted["stoker_heartbeat_losses_total", link, "UNREACHABLE"] == 1
         assert counted["stoker_task_executors", "registered"] == 2
+
+    simulate(tmp_path, scenario)
+
+
+def test_a_task_executor_shows_its_slots_and_streams_until_they_end(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        graph = stream(cluster)
+        await cluster.submit(graph)
+        await wait_until_running(cluster, graph.job_id)
+        executors = [shown(cluster, f"executor-{number}") for number in range(3)]
+        assert sum(each["stoker_slots", "used"] for each in executors) == 2
+        assert sum(each["stoker_tasks", "RUNNING"] for each in executors) == 2
+        assert sum(each["stoker_warm_processes", "runner"] for each in executors) == 3
+        streams = [key for each in executors for key in each if key[0] == BATCHES]
+        assert sorted(key[1:] for key in streams) == [
+            (graph.job_id, "simulated", "sink-0"),
+            (graph.job_id, "simulated", "sink-1"),
+        ]
+        await end(cluster, graph.job_id)
+        await asyncio.sleep(5)
+        executors = [shown(cluster, f"executor-{number}") for number in range(3)]
+        assert not [key for each in executors for key in each if graph.job_id in key]
+        ended = [each.get(("stoker_tasks_ended_total", "CANCELED"), 0) for each in executors]
+        assert sum(ended) == 2
+
+    simulate(tmp_path, scenario)
+
+
+def test_renewals_of_leases_are_counted_by_what_allowed_them(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER)
+        await cluster.submit(graph)
+        await wait_until_running(cluster, graph.job_id)
+        await asyncio.sleep(60)
+        for name in ("master-0", "master-1"):
+            await cluster.kill(name)
+        await asyncio.sleep(300)
+        ways = {
+            key[1]
+            for number in range(3)
+            for key in shown(cluster, f"executor-{number}")
+            if key[0] == "stoker_lease_renewals_total"
+        }
+        assert ways == {"job_master", "no_leader"}
+        cluster.start("master-0")
+        await end(cluster, graph.job_id)
+
+    simulate(tmp_path, scenario)
+
+
+def test_a_lease_that_nobody_renews_is_counted(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER, restart=MANY_RESTARTS)
+        await cluster.submit(graph)
+        await wait_until_running(cluster, graph.job_id)
+        (name,) = [
+            f"executor-{number}"
+            for number in range(3)
+            if shown(cluster, f"executor-{number}")["stoker_tasks", "RUNNING"]
+        ]
+        cluster.cut_off(name)
+        await asyncio.sleep(300)
+        assert shown(cluster, name)[("stoker_leases_expired_total",)] == 1
+        await end(cluster, graph.job_id)
 
     simulate(tmp_path, scenario)

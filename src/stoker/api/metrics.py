@@ -21,6 +21,13 @@ class AggregatedMetric(Answer, frozen=True, kw_only=True):
     skew: float | msgspec.UnsetType = msgspec.UNSET
 
 
+class ScrapeTarget(Answer, frozen=True, kw_only=True):
+    """An item of GET /metrics/targets, in the form of Prometheus's HTTP service discovery."""
+
+    targets: list[str]
+    labels: dict[str, str]
+
+
 class VertexMetrics(Dashed, frozen=True, kw_only=True):
     """Data that a vertex has read and written. `…_complete` is false if Spark gives no number."""
 

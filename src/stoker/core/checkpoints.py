@@ -19,6 +19,11 @@ class BatchFigures(Value):
     state_rows: int = 0
     state_bytes: int = 0
     watermark: str | None = None
+    input_rows_per_second: float | None = None
+    """Rows that arrived for the batch, by the time since the batch before."""
+    backlog: int | None = None
+    """Positions between the end of the batch and the newest that the sources knew of, in their
+    units; None if a source does not tell it."""
     offsets: dict[str, str] = {}
     """Position of each source after the batch, by the description of the source."""
 

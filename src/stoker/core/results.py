@@ -1,5 +1,7 @@
 """Records about jobs: failures, outcomes of attempts, progress, details, results."""
 
+from datetime import UTC, datetime
+
 from stoker.core.checkpoints import BatchFigures, Checkpoints
 from stoker.core.graph import JobType
 from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
@@ -75,6 +77,24 @@ class Progress(Value):
     """Programs: the newest Spark jobs and queries."""
     recent_batches: tuple[BatchFigures, ...] = ()
     """Streaming: the last few committed batches, oldest first."""
+
+
+def watermark_of(progress: Progress) -> Millis | None:
+    """The newest watermark; a batch without rows may have none, so earlier batches count too."""
+    for batch in reversed(progress.recent_batches):
+        if (found := _millis(batch.watermark)) is not None:
+            return found
+    return None
+
+
+def _millis(text: str | None) -> Millis | None:
+    try:
+        moment = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    if moment is None:
+        return None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 class AttemptOutcome(Value):

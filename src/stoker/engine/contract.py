@@ -83,6 +83,26 @@ class EngineState(Enum):
     BROKEN = "broken"
 
 
+@dataclass(frozen=True, kw_only=True)
+class JvmFigures:
+    """What a JVM uses, as it says itself; empty for what it does not tell."""
+
+    heap_bytes: Mapping[str, float] = field(default_factory=dict)
+    """By used, committed and max."""
+    gc_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Time spent so far, by the name of the collector."""
+    cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFigures:
+    warm_runners: int = 0
+    warm_drivers: int = 0
+    server_pid: int | None = None
+    zygote_pid: int | None = None
+    server: JvmFigures = field(default_factory=JvmFigures)
+
+
 class RunningTask(Protocol):
     def renew_lease(self, until: float) -> None:
         """Let the task run until then, in the loop's time. A renewal never shortens the lease."""
@@ -108,6 +128,11 @@ class Engine(Protocol):
     @property
     def description(self) -> Mapping[str, str]:
         """Facts for people: Spark version, master, web UI address, server pid, heap."""
+        ...
+
+    @property
+    def figures(self) -> EngineFigures:
+        """What is known at this moment; nothing is measured by the call."""
         ...
 
     async def wait_until_ready(self) -> None:

@@ -1,11 +1,12 @@
 """Combines the engines of a task executor: each task runs on the engine that its job names."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from stoker.core.errors import StartupFailed, Unavailable
 from stoker.core.graph import EngineKind, engine_of
-from stoker.engine.contract import Engine, EngineState, Listener, RunningTask, Task
+from stoker.engine.contract import Engine, EngineFigures, EngineState, Listener, RunningTask, Task
 
 
 class EngineRouter:
@@ -36,6 +37,13 @@ class EngineRouter:
     def description(self) -> Mapping[str, str]:
         others = self._classic.description if self._classic is not None else {}
         return {**others, **self._main.description}
+
+    @property
+    def figures(self) -> EngineFigures:
+        known = self._main.figures
+        if self._classic is None or self._classic is self._main:
+            return known
+        return replace(known, warm_drivers=self._classic.figures.warm_drivers)
 
     async def wait_until_ready(self) -> None:
         await self._main.wait_until_ready()

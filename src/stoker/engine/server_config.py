@@ -156,6 +156,7 @@ def spark_properties(
         "spark.ui.port": "0",
         "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.metrics.conf.driver.source.jvm.class": "org.apache.spark.metrics.source.JvmSource",
     }
     if first_jars:
         # For each query Spark reads some of its own classes as files. It searches jars in order.

@@ -47,6 +47,8 @@ class TaskExecutorRegistration(Value):
     """Whether a provider started the executor; it is released when no job needs it."""
     draining: bool = False
     """Whether the executor takes no new task and ends after those that it has."""
+    metrics_url: str = ""
+    """Where the process shows its metrics; empty if nowhere."""
 
 
 class ResourceRequirements(Value):
@@ -103,6 +105,7 @@ class TaskExecutorDetails(Value):
     jobs: tuple[JobId, ...] = ()
     on_demand: bool = False
     draining: bool = False
+    metrics_url: str = ""
 
 
 class ResourceManagerGateway(Protocol):

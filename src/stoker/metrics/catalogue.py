@@ -284,3 +284,188 @@ HEARTBEAT_LOSSES = _metric(
     "Processes that were given up because of missing heartbeats.",
     labels=("link", "verdict"),
 )
+
+# Task executors
+
+SLOTS = _metric(
+    "stoker_slots", _GAUGE, _EXECUTOR, "Slots of this task executor.", labels=("state",)
+)
+TASKS = _metric(
+    "stoker_tasks",
+    _GAUGE,
+    _EXECUTOR,
+    "Tasks at this task executor that have not ended, by state.",
+    labels=("state",),
+)
+TASKS_ENDED = _metric(
+    "stoker_tasks_ended_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Tasks that ended at this task executor.",
+    labels=("state",),
+)
+LEASES_RENEWED = _metric(
+    "stoker_lease_renewals_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Renewals of leases, by what allowed them: job_master, no_leader (the coordinator shows that "
+    "nobody leads), failsafe (masters vouch while the coordinator is away), or undriven (no job "
+    "master drives the job yet).",
+    labels=("way",),
+)
+LEASES_EXPIRED = _metric(
+    "stoker_leases_expired_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Tasks that were cancelled because nobody renewed their lease.",
+)
+ENGINE_STATE = _metric(
+    "stoker_engine_state",
+    _GAUGE,
+    _EXECUTOR,
+    "1 for the present state of the engine, 0 for the others.",
+    labels=("state",),
+)
+WARM_PROCESSES = _metric(
+    "stoker_warm_processes",
+    _GAUGE,
+    _EXECUTOR,
+    "Runners and drivers that are ready for the next task.",
+    labels=("kind",),
+)
+CHILD_MEMORY = _metric(
+    "stoker_child_processes_resident_memory_bytes",
+    _GAUGE,
+    _EXECUTOR,
+    "Resident memory of the child processes, read every ten seconds: the Spark server, its Python "
+    "workers, runners with the zygote, and drivers with all others. Memory that processes share "
+    "counts for each of them.",
+    unit=_BYTES,
+    labels=("kind",),
+)
+CHILDREN = _metric(
+    "stoker_child_processes",
+    _GAUGE,
+    _EXECUTOR,
+    "Child processes, read every ten seconds.",
+    labels=("kind",),
+)
+JVM_HEAP = _metric(
+    "stoker_spark_heap_bytes",
+    _GAUGE,
+    _EXECUTOR,
+    "Heap of the Spark server, read every ten seconds: used, committed and max.",
+    unit=_BYTES,
+    labels=("kind",),
+)
+JVM_CPU = _metric(
+    "stoker_spark_cpu_seconds_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Processor time of the Spark server, without Python workers.",
+    unit=_SECONDS,
+)
+JVM_GC = _metric(
+    "stoker_spark_gc_seconds_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Time that the Spark server has spent on garbage collection.",
+    unit=_SECONDS,
+    labels=("collector",),
+)
+
+# Streams
+
+_STREAM = ("job_id", "job_name", "region")
+STREAM_BATCHES = _metric(
+    "stoker_stream_batches_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Batches that the running attempt of a stream has committed.",
+    labels=_STREAM,
+)
+STREAM_ROWS_READ = _metric(
+    "stoker_stream_rows_read_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Rows that the running attempt of a stream has read.",
+    labels=_STREAM,
+)
+STREAM_ROWS_WRITTEN = _metric(
+    "stoker_stream_rows_written_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Rows that the running attempt of a stream has written; missing if its sink does not count.",
+    labels=_STREAM,
+)
+STREAM_BATCH_DURATION = _metric(
+    "stoker_stream_batch_duration_seconds",
+    _HISTOGRAM,
+    _EXECUTOR,
+    "Time of a whole batch.",
+    unit=_SECONDS,
+    labels=_STREAM,
+    bounds=(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+STREAM_PHASES = _metric(
+    "stoker_stream_phase_seconds_total",
+    _COUNTER,
+    _EXECUTOR,
+    "Time that batches spent in each phase, by Spark's name of the phase.",
+    unit=_SECONDS,
+    labels=(*_STREAM, "phase"),
+)
+STREAM_INPUT_RATE = _metric(
+    "stoker_stream_input_rows_per_second",
+    _GAUGE,
+    _EXECUTOR,
+    "Rows a second that arrived for the last batch.",
+    labels=_STREAM,
+)
+STREAM_PROCESSING_RATE = _metric(
+    "stoker_stream_processed_rows_per_second",
+    _GAUGE,
+    _EXECUTOR,
+    "Rows a second that the last batch processed.",
+    labels=_STREAM,
+)
+STREAM_WATERMARK = _metric(
+    "stoker_stream_watermark_timestamp_seconds",
+    _GAUGE,
+    _EXECUTOR,
+    "Watermark of the event time, in seconds since 1970.",
+    unit=_SECONDS,
+    labels=_STREAM,
+)
+STREAM_CHECKPOINT = _metric(
+    "stoker_stream_checkpoint_timestamp_seconds",
+    _GAUGE,
+    _EXECUTOR,
+    "When the last batch was committed, which is the last checkpoint, in seconds since 1970. A "
+    "stream without new rows commits nothing.",
+    unit=_SECONDS,
+    labels=_STREAM,
+)
+STREAM_STATE_ROWS = _metric(
+    "stoker_stream_state_rows",
+    _GAUGE,
+    _EXECUTOR,
+    "Rows in the state of the stream.",
+    labels=_STREAM,
+)
+STREAM_STATE_BYTES = _metric(
+    "stoker_stream_state_bytes",
+    _GAUGE,
+    _EXECUTOR,
+    "Memory that Spark uses for the state of the stream.",
+    unit=_BYTES,
+    labels=_STREAM,
+)
+STREAM_BACKLOG = _metric(
+    "stoker_stream_backlog_offsets",
+    _GAUGE,
+    _EXECUTOR,
+    "Positions between what the last batch has read and the newest that the source knew of, in the "
+    "unit of the source (Kafka: records). Missing if a source does not tell its newest position.",
+    labels=_STREAM,
+)

@@ -40,6 +40,7 @@ from stoker.processes.announcement import (
 from stoker.processes.directories import Directories
 from stoker.processes.inspection.endpoint import Inspection
 from stoker.processes.inspection.usage import cores, memory_bytes
+from stoker.processes.metrics_server import serving_metrics
 from stoker.processes.opening import open_first_session, open_process_resources
 from stoker.processes.shutdown import exit_code_of, first_of, shutdown_signals
 from stoker.processes.uncaught import uncaught_errors
@@ -112,6 +113,9 @@ async def task_executor_process(
                 directories.work / "artifacts", configuration.of(BlobOptions), storage=storage
             )
         )
+        metrics_url = await stack.enter_async_context(serving_metrics(configuration, resources))
+        if metrics_url:
+            log.info("task executor %s shows its metrics at %s", resource_id, metrics_url)
         engine = await stack.enter_async_context(_open_engines(configuration, directories))
         executor = await stack.enter_async_context(
             running_task_executor(
@@ -127,6 +131,7 @@ async def task_executor_process(
                         work_dir=directories.work,
                         log_dir=directories.logs,
                         off_loop=asyncio.to_thread,
+                        metrics=metrics,
                         resource_id=resource_id,
                         check_room_for_logs=partial(
                             check_free_space,
@@ -136,6 +141,8 @@ async def task_executor_process(
                         ),
                     ),
                     resource_id=resource_id,
+                    metrics=metrics,
+                    metrics_url=metrics_url,
                     instance=ids.instance(),
                     host=socket.gethostname(),
                     pid=os.getpid(),
@@ -150,7 +157,8 @@ async def task_executor_process(
                 )
             )
         )
-        record = {"rpc_address": executor.address}
+        watching.spawn("child processes", executor.children.run())
+        record = {"rpc_address": executor.address, "metrics_url": metrics_url}
         stack.enter_context(address_file(directories.work / EXECUTOR_FILE, record))
         yield executor
 

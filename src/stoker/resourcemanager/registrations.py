@@ -55,6 +55,7 @@ class RegisteredExecutor:
             jobs=slots.jobs_on(registration.instance),
             on_demand=registration.on_demand,
             draining=slots.is_draining(registration.instance),
+            metrics_url=registration.metrics_url,
         )
 
 

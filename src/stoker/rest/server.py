@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +32,18 @@ BIND_PORT = "rest.bind-port"
 _KEEP_ALIVE_SECONDS = 30
 
 
+@dataclass(frozen=True, kw_only=True)
+class ListenKeys:
+    """The options that say where a server listens, as errors name them."""
+
+    bind_address: str = BIND_ADDRESS
+    bind_port: str = BIND_PORT
+    address: str = "rest.address"
+
+
+REST_KEYS = ListenKeys()
+
+
 @asynccontextmanager
 async def serving(
     app: RestMiddleware,
@@ -39,6 +52,7 @@ async def serving(
     authenticated: bool = False,
     tls: TlsMaterial | None = None,
     asks_for_certificates: bool = False,
+    keys: ListenKeys = REST_KEYS,
 ) -> AsyncIterator[str]:
     """Answers requests while the context is open; yields the base URL.
 
@@ -46,11 +60,11 @@ async def serving(
     `shutdown_timeout` to end and clients to read their outcomes. Then it accepts no new connections
     and gives requests in progress `shutdown_timeout` to end.
     """
-    check_binding(options.bind_address, BIND_ADDRESS, authenticated=authenticated)
+    check_binding(options.bind_address, keys.bind_address, authenticated=authenticated)
     check_origins(options, authenticated=authenticated)
-    host = advertised_host(options.bind_address, BIND_ADDRESS, options.address, "rest.address")
+    host = advertised_host(options.bind_address, keys.bind_address, options.address, keys.address)
     listener = _bind_first_free(
-        options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
+        options.bind_address, parse_ports(options.bind_port, keys.bind_port), keys.bind_port
     )
     with contextlib.closing(listener), _local_listener(options.socket) as local:
         url = _url(listener, host, "http" if tls is None else "https")

@@ -25,8 +25,11 @@ from stoker.gateways.taskexecutor import (
 )
 from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.metrics.catalogue import LEASES_RENEWED
 from stoker.rpc.service import Endpoint
+from stoker.taskexecutor.child_processes import ChildProcesses
 from stoker.taskexecutor.draining import Draining
+from stoker.taskexecutor.executor_metrics import measure_engine, measure_holdings
 from stoker.taskexecutor.holdings import JobHoldings
 from stoker.taskexecutor.job_link import ExecutorIdentity, JobLink, MasterHandshake
 from stoker.taskexecutor.leases import LeaseKeeper
@@ -57,6 +60,7 @@ class TaskExecutor(Endpoint):
             on_slot_freed=self._report_slots,
             on_nothing_left=self._close_link,
         )
+        self._renewals = services.metrics.counter(LEASES_RENEWED)
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
         self._handshake = MasterHandshake()
@@ -72,6 +76,7 @@ class TaskExecutor(Endpoint):
             retrieval=self.manager_leader,
             registration=self.introduction,
             heartbeat=services.heartbeat,
+            metrics=services.metrics,
             retries=services.registration,
         )
         self.masters = MasterDirectory(services.coordinator)
@@ -84,7 +89,11 @@ class TaskExecutor(Endpoint):
             first_expiry=self._holdings.first_expiry,
             renew=self._renew_leases,
             jobs_expiring_before=self._holdings.jobs_expiring_before,
+            renewals=self._renewals,
         )
+        self.children = ChildProcesses(lambda: services.tasks.engine.figures)
+        measure_holdings(services.metrics, self._holdings)
+        measure_engine(services.metrics, services.tasks.engine, self.children)
 
     def introduction(self) -> TaskExecutorRegistration:
         services = self._services
@@ -100,6 +109,7 @@ class TaskExecutor(Endpoint):
             engine=dict(services.tasks.engine.description),
             on_demand=services.on_demand,
             draining=self._draining.is_draining,
+            metrics_url=services.metrics_url,
         )
 
     @property
@@ -250,6 +260,7 @@ class TaskExecutor(Endpoint):
             options=services.options,
             lease=services.lease,
             handshake=self._handshake,
+            renewals=self._renewals,
         )
         self._links[job_id] = link
         services.tasks.blobs.register(job_id)

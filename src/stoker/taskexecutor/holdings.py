@@ -14,6 +14,7 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, Unavailable
 from stoker.core.ids import AllocationId, AttemptId, JobId
 from stoker.gateways.taskexecutor import TaskDeployment
+from stoker.metrics.catalogue import LEASES_EXPIRED
 from stoker.taskexecutor.held_task import HeldTask
 from stoker.taskexecutor.services import TaskExecutorServices
 from stoker.taskexecutor.slots import PersistentSlotTable, SlotUse
@@ -36,6 +37,7 @@ class JobHoldings:
         self.runs = TaskRuns(services.tasks, task_scope, self._task_changed, services.lease)
         self._slot_timeout = services.options.slot_timeout.total_seconds()
         self._tasks: dict[AttemptId, HeldTask] = {}
+        self._expired = services.metrics.counter(LEASES_EXPIRED)
         self._on_change = on_change
         self._on_slot_freed = on_slot_freed
         self._on_nothing_left = on_nothing_left
@@ -80,6 +82,8 @@ class JobHoldings:
         now = _loop_time()
         for task in self.all_tasks():
             if task.outcome is None and now >= task.lease_until - margin_seconds:
+                if task.cancel_reason is None:
+                    self._expired.increment()
                 self.runs.cancel(task, "its lease has run out")
 
     def outcome_acknowledged(self, task: HeldTask) -> None:

@@ -32,6 +32,7 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import Declined
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.metrics.registry import Counter
 from stoker.rpc.service import RpcService
 from stoker.taskexecutor.held_task import HeldTask
 from stoker.taskexecutor.holdings import JobHoldings
@@ -71,6 +72,8 @@ class JobLink:
     retrieval: LeaderRetrieval
     options: TaskExecutorOptions
     lease: LeaseOptions
+    renewals: Counter
+    """Counts renewals by what allowed them."""
     handshake: MasterHandshake = field(default_factory=MasterHandshake)
     """Shared by the links of all jobs."""
     token: FencingToken | None = None
@@ -272,6 +275,7 @@ class JobLink:
         asked = tuple(task.attempt for task in tasks)
         renewed = await master.renew_leases(self.identity.instance, asked)
         self._extend_lease(asked_at)
+        self.renewals.increment("job_master")
         for task in tasks:
             if task.attempt in renewed:
                 task.renew_lease(self.leased_until)

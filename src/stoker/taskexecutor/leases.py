@@ -25,6 +25,7 @@ from stoker.gateways.master import MASTER, MasterGateway
 from stoker.ha import keys
 from stoker.ha.coordinator import ConnectionState, Coordinator
 from stoker.ha.masters import MasterDirectory
+from stoker.metrics.registry import Counter
 from stoker.rpc.service import RpcService
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class LeaseKeeper:
     """Renew the leases of these jobs, or of all jobs if None, from this loop time."""
     jobs_expiring_before: Callable[[float], tuple[JobId, ...]]
     """Jobs with a running attempt whose lease ends before this loop time."""
+    renewals: Counter
+    """Counts renewals by what allowed them."""
 
     async def run(self) -> None:
         duration = self.options.duration.total_seconds()
@@ -62,9 +65,11 @@ class LeaseKeeper:
         asked_at = asyncio.get_running_loop().time()
         if await self._is_leaderless():
             log.info("no master leads; leases are renewed")
+            self.renewals.increment("no_leader")
             self.renew(asked_at, None)
         elif await self._failsafe():
             log.info("the coordinator is unreachable and no later master leads; leases are renewed")
+            self.renewals.increment("failsafe")
             self.renew(asked_at, None)
         else:
             await self._renew_undriven()
@@ -81,6 +86,7 @@ class LeaseKeeper:
             log.info(
                 "no job master drives %s yet; their leases are renewed", ", ".join(sorted(undriven))
             )
+            self.renewals.increment("undriven")
             self.renew(asked_at, undriven)
 
     async def _undriven_jobs_of(self, address: str, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:

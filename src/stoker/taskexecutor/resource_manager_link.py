@@ -26,6 +26,7 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.heartbeat.service import HeartbeatReceiver
+from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.registration import RegistrationVerdict, register
 from stoker.rpc.service import RpcService
@@ -40,6 +41,7 @@ class ResourceManagerLink:
     registration: Callable[[], TaskExecutorRegistration]
     heartbeat: HeartbeatOptions
     retries: RegistrationOptions
+    metrics: MetricGroup = field(default_factory=unread_metrics)
     connected: Latest[FencingToken | None] = field(default_factory=lambda: Latest(None))
     """The leadership whose requests are obeyed; the registration may still be unanswered."""
     registered: Latest[FencingToken | None] = field(default_factory=lambda: Latest(None))
@@ -53,6 +55,7 @@ class ResourceManagerLink:
             own_payload=lambda _: self.registration().report,
             on_payload=lambda _origin, _payload: None,
             on_lost=self._on_silent,
+            metrics=self.metrics,
         )
 
     def check(self, token: FencingToken) -> None:

@@ -7,7 +7,7 @@ executor, and every later job master reads the same outcome.
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
@@ -37,11 +37,14 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import MOVED
 from stoker.ha.keys import rows_of_attempt
 from stoker.ha.stores.storage_records import OutcomeStore
+from stoker.metrics.catalogue import TASKS_ENDED
+from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.security.redaction import redact_failure, secret_values_of
 from stoker.storage.contract import Storage
 from stoker.storage.room import CheckRoom, no_limit
 from stoker.taskexecutor.attempt_files import AttemptFiles, AttemptLogs
 from stoker.taskexecutor.held_task import HeldTask
+from stoker.taskexecutor.stream_metrics import StreamMetrics
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ class TaskServices:
     work_dir: Path
     log_dir: Path
     off_loop: OffLoop = inline
+    metrics: MetricGroup = field(default_factory=unread_metrics)
     resource_id: ResourceId | None = None
     """Id to name in outcomes, which may be read after the task executor is gone."""
     check_room_for_logs: CheckRoom = no_limit
@@ -75,6 +79,7 @@ class TaskRuns:
         self._lease = lease
         self._scope = scope
         self._on_change = on_change
+        self._ended = services.metrics.counter(TASKS_ENDED)
         self._files = AttemptFiles(services.work_dir, services.log_dir, services.off_loop)
         self.logs = AttemptLogs(
             services.work_dir,
@@ -104,7 +109,11 @@ class TaskRuns:
 
     async def _run(self, held: HeldTask) -> None:
         bind_log_fields(job=held.job_id, attempt=held.attempt)
-        ended = await self._outcome(held)
+        graph = held.deployment.graph
+        with self._services.metrics.group(
+            job_id=graph.job_id, job_name=graph.name, region=held.deployment.region
+        ) as metrics:
+            ended = await self._outcome(held, metrics)
         held.over.set()
         _, has_logs = await asyncio.gather(
             held.recording or self._record_and_report(self._final_outcome(ended, held), held),
@@ -133,13 +142,14 @@ class TaskRuns:
         held.outcome = outcome
         held.recorded.set()
         log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
+        self._ended.increment(outcome.state.value)
         self._on_change(held)
 
-    async def _outcome(self, held: HeldTask) -> AttemptOutcome:
+    async def _outcome(self, held: HeldTask, metrics: MetricGroup) -> AttemptOutcome:
         if held.deployment.stopped:
             return held.make_outcome(ExecutionState.FINISHED, self._services.wall_clock())
         try:
-            held.running = await self._launch_or_cancel(held)
+            held.running = await self._launch_or_cancel(held, metrics)
             if held.running is None:
                 return held.make_outcome(ExecutionState.CANCELED, self._services.wall_clock())
             # The lease may have been renewed while the launch was waiting for the engine.
@@ -157,11 +167,13 @@ class TaskRuns:
             )
             return held.make_outcome(ExecutionState.FAILED, self._services.wall_clock(), failure)
 
-    async def _launch_or_cancel(self, held: HeldTask) -> RunningTask | None:
+    async def _launch_or_cancel(self, held: HeldTask, metrics: MetricGroup) -> RunningTask | None:
         """Launch the task; None if it was cancelled first, as fetching may take minutes."""
         if held.cancel_reason is not None:
             return None
-        held.launching = asyncio.create_task(self._launch(held), name=f"launch {held.attempt}")
+        held.launching = asyncio.create_task(
+            self._launch(held, metrics), name=f"launch {held.attempt}"
+        )
         try:
             await asyncio.wait([held.launching])
         finally:
@@ -170,10 +182,11 @@ class TaskRuns:
                 await asyncio.wait([held.launching])
         return None if held.launching.cancelled() else held.launching.result()
 
-    async def _launch(self, held: HeldTask) -> RunningTask:
+    async def _launch(self, held: HeldTask, metrics: MetricGroup) -> RunningTask:
         task = await self._prepare(held, self._files.make_directory(held.attempt))
+        stream = StreamMetrics(metrics) if task.region.streaming else None
         failpoint("task.before-launch")
-        return await self._services.engine.launch(task, self._listener(held))
+        return await self._services.engine.launch(task, self._listener(held, stream))
 
     async def _prepare(self, held: HeldTask, directory: Path) -> Task:
         deployment = held.deployment
@@ -200,7 +213,9 @@ class TaskRuns:
             lease_margin=self._lease.margin.total_seconds(),
         )
 
-    def _listener(self, held: HeldTask) -> Callable[[TaskEvent], None]:
+    def _listener(
+        self, held: HeldTask, stream: StreamMetrics | None
+    ) -> Callable[[TaskEvent], None]:
         def listen(event: TaskEvent) -> None:
             match event:
                 case StateChanged(state):
@@ -208,6 +223,8 @@ class TaskRuns:
                     held.state_since = asyncio.get_running_loop().time()
                 case Progressed(progress):
                     held.progress = progress
+                    if stream is not None:
+                        stream.note(progress)
                 case Finished(outcome):
                     self._on_finished(outcome, held)
                     return

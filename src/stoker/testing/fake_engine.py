@@ -15,6 +15,7 @@ from stoker.core.errors import Unavailable
 from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import (
+    EngineFigures,
     EngineState,
     Finished,
     Listener,
@@ -45,6 +46,10 @@ class FakeEngine:
     @property
     def description(self) -> Mapping[str, str]:
         return {"engine": "fake"}
+
+    @property
+    def figures(self) -> EngineFigures:
+        return EngineFigures(warm_runners=1)
 
     @property
     def tasks(self) -> list[Task]:

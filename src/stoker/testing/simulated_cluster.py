@@ -211,6 +211,7 @@ class SimulatedCluster:
         engine = FakeEngine(name, self.history, self.wall_clock)
         self._lives += 1
         folder = self.folder / f"{name}-{self._lives}"
+        metrics = MetricRegistry(now=self._loop.time)
         slots = ProcessSlots(self._disks.setdefault(name, {}))
         blobs = BlobCache(folder / "artifacts", BlobOptions(), storage=storage, off_loop=inline)
         services = TaskExecutorServices(
@@ -224,6 +225,7 @@ class SimulatedCluster:
                 wall_clock=self.wall_clock,
                 work_dir=folder,
                 log_dir=folder / "log",
+                metrics=metrics.process,
             ),
             resource_id=ResourceId(resource_id or name),
             instance=self.ids.instance(),
@@ -231,11 +233,12 @@ class SimulatedCluster:
             options=TaskExecutorOptions(slots=self.slots),
             heartbeat=HEARTBEAT,
             registration=RETRY,
+            metrics=metrics.process,
         )
         task = self._scope.spawn(
             name, self._live(name, lambda: self._run_executor(services, blobs, engine))
         )
-        self.processes[name] = Process(name, session, storage, task, engine, slots)
+        self.processes[name] = Process(name, session, storage, task, engine, slots, metrics)
 
     async def _run_executor(
         self, services: TaskExecutorServices, blobs: BlobCache, engine: FakeEngine

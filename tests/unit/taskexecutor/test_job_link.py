@@ -171,6 +171,7 @@ async def test_the_leading_process_gets_one_handshake_per_epoch():
             retrieval=nothing,
             options=nothing,
             lease=nothing,
+            renewals=nothing,
             handshake=handshake,
         )
         token = FencingToken(epoch=epoch, session=SessionId("s"))

@@ -23,7 +23,7 @@ from stoker.engine.classic.environments import PythonEnvironments
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.classic.pool import DriverPool
 from stoker.engine.classic.task import ClassicTask
-from stoker.engine.contract import EngineState, Listener, Task
+from stoker.engine.contract import EngineFigures, EngineState, Listener, Task
 from stoker.engine.inherited_variables import for_installers
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.limits import RunnerLimits, limits_of, machine_memory
@@ -106,6 +106,10 @@ class ClassicEngine:
             "classic-drivers-ready": str(self._pool.ready),
             "classic-drivers-busy": str(len(self._tasks)),
         }
+
+    @property
+    def figures(self) -> EngineFigures:
+        return EngineFigures(warm_drivers=self._pool.ready)
 
     async def wait_until_ready(self) -> None:
         """Wait for a warm driver, unless the options keep none."""

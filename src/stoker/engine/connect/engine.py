@@ -16,6 +16,7 @@ from pathlib import Path
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import Unavailable
 from stoker.core.ids import Ids
+from stoker.engine.connect.jvm_metrics import JvmSampler
 from stoker.engine.connect.pool import RunnerPool
 from stoker.engine.connect.recycling import ServerRecycling
 from stoker.engine.connect.server import SparkServer, running_server
@@ -23,7 +24,7 @@ from stoker.engine.connect.session_cleanup import SessionCleanup
 from stoker.engine.connect.supervised import Supervised
 from stoker.engine.connect.task import ConnectTask, TaskResources
 from stoker.engine.connect.zygote_client import ZygoteClient, running_zygote
-from stoker.engine.contract import EngineState, Listener, Task
+from stoker.engine.contract import EngineFigures, EngineState, Listener, Task
 from stoker.engine.inherited_variables import for_jobs
 from stoker.engine.java import Java, bundled_java_home, find_java
 from stoker.engine.limits import machine_memory
@@ -70,6 +71,7 @@ class ConnectEngine:
             wall_clock=wall_clock,
         )
         self._generations = 0
+        self._jvm = JvmSampler(self._server)
         self._recycling = ServerRecycling(options, self._server, self._pool)
         self._parts: list[asyncio.Task[None]] = []
         self._closed = False
@@ -120,6 +122,7 @@ class ConnectEngine:
                 (self._server, "supervise-spark-server"),
                 (self._pool, "fill-runner-pool"),
                 (self._recycling, "recycle-spark-server"),
+                (self._jvm, "sample-spark-server"),
             )
         ]
 
@@ -142,6 +145,16 @@ class ConnectEngine:
             "zygote-pid": str(zygote.pid) if zygote else "",
             "web-ui": without_token(server.ui) if server else "",
         }
+
+    @property
+    def figures(self) -> EngineFigures:
+        server, zygote = self._server.current, self._zygote.current
+        return EngineFigures(
+            warm_runners=self._pool.ready,
+            server_pid=server.pid if server else None,
+            zygote_pid=zygote.pid if zygote else None,
+            server=self._jvm.figures,
+        )
 
     async def wait_until_ready(self) -> None:
         self._spark_version = await self._pool.wait_until_warm()

@@ -84,6 +84,11 @@ class RunnerPool:
             else:
                 await runner.process.kill()
 
+    @property
+    def ready(self) -> int:
+        """Number of spare runners that a task could take at once."""
+        return sum(spare.done() and not _has_failed(spare) for spare in self._spares)
+
     def _note_use(self, process: ForkedProcess) -> None:
         now = asyncio.get_running_loop().time()
         self._in_use[process] = _Use(since=now)

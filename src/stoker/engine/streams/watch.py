@@ -4,6 +4,7 @@ A hundred streams may run on one machine, and every call to Spark costs it CPU. 
 a query is awaited in long calls, and a stream without news is polled less often.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any
 
 from stoker.core.checkpoints import BatchFigures
 from stoker.core.results import Progress
+from stoker.engine.streams.backlog import backlog_of
 
 _STEP_SECONDS = 0.5
 _BUSY_STEPS, _QUIET_STEPS = 2, 4
@@ -145,11 +147,19 @@ def figures_of(report: Any) -> BatchFigures:
         state_rows=sum(int(each["numRowsTotal"]) for each in operators),
         state_bytes=sum(int(each["memoryUsedBytes"]) for each in operators),
         watermark=(report["eventTime"] or {}).get("watermark"),
+        input_rows_per_second=_rate(report.inputRowsPerSecond),
+        backlog=backlog_of(report["sources"] or []),
         offsets={
             f"{number}: {source['description']}": str(source["endOffset"])[:_LONGEST_OFFSET]
             for number, source in enumerate(report["sources"] or [])
         },
     )
+
+
+def _rate(value: Any) -> float | None:
+    """Spark has no rate for the first batch, and tells that as NaN or nothing."""
+    rate = float(value or 0)
+    return rate if math.isfinite(rate) else None
 
 
 def _millis(timestamp: str) -> int:

@@ -15,14 +15,13 @@ streaming query describe its last batch:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 
 from stoker.api.metrics import AggregatedMetric, Metric
 from stoker.core.checkpoints import BatchFigures
 from stoker.core.errors import JobNotFound
 from stoker.core.graph import JobType
-from stoker.core.results import AttemptDetails, JobDetails, Progress, RegionDetails
+from stoker.core.results import AttemptDetails, JobDetails, Progress, RegionDetails, watermark_of
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis
 from stoker.rest.http.routing import QueryParameter, get
@@ -166,14 +165,6 @@ def last_figures(progress: Progress) -> BatchFigures | None:
     return progress.recent_batches[-1] if progress.recent_batches else None
 
 
-def watermark_of(progress: Progress) -> Millis | None:
-    """The newest watermark; a batch without rows may have none, so earlier batches count too."""
-    for batch in reversed(progress.recent_batches):
-        if (found := _millis(batch.watermark)) is not None:
-            return found
-    return None
-
-
 def stream_figures(progress: Progress) -> dict[str, Figure]:
     """Metrics of one region; unknown values are left out."""
     last = last_figures(progress)
@@ -207,16 +198,6 @@ def combine_stream_figures(regions: Sequence[RegionDetails]) -> dict[str, Figure
     if watermarks := [figures[WATERMARK] for figures in each if WATERMARK in figures]:
         combined[WATERMARK] = min(watermarks)
     return combined
-
-
-def _millis(text: str | None) -> Millis | None:
-    try:
-        moment = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    if moment is None:
-        return None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"

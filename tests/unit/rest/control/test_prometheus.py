@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.metrics.catalogue import REST_DURATION, REST_REQUESTS, SUBMISSIONS
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 from stoker.testing.rest import Master
@@ -63,3 +65,23 @@ async def test_a_request_that_waits_is_counted_and_has_no_duration() -> None:
     names = {key[0] for key in values(master.metrics)}
     assert REST_REQUESTS.name in names
     assert REST_DURATION.name not in names
+
+
+async def test_prometheus_finds_the_task_executors_that_show_metrics() -> None:
+    master = Master()
+    details = (await master.dispatcher.task_executors())[0]
+    url = "https://worker-1:9249/metrics"
+    shown = msgspec.structs.replace(details, metrics_url=url)
+
+    async def task_executors() -> list[TaskExecutorDetails]:
+        return [details, shown]
+
+    master.dispatcher.task_executors = task_executors  # type: ignore[method-assign]
+    async with master.in_process() as http:
+        answer = await http.get("/metrics/targets")
+    assert answer.json() == [
+        {
+            "targets": ["worker-1:9249"],
+            "labels": {"__scheme__": "https", "resource_id": details.resource_id},
+        }
+    ]
