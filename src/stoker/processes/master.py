@@ -193,7 +193,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
         metrics=metrics,
         shutdowns=shutdowns,
-        repartition=repartitioned_savepoint,
+        repartition=partial(repartitioned_savepoint, open_storage=places.open),
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     auditing = configuration.of(AuditOptions)

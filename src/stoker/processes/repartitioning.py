@@ -24,7 +24,13 @@ from stoker.core.spark_paths import local_path
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.osproc.parent_death import die_with_parent_command
 from stoker.savepoints.copying import for_all
-from stoker.savepoints.locations import SavepointLocation, locate, parent_and_name, read_manifest
+from stoker.savepoints.locations import (
+    OpenStorage,
+    SavepointLocation,
+    locate,
+    parent_and_name,
+    read_manifest,
+)
 from stoker.savepoints.manifest import SavedFile, SavedQuery, SavepointManifest
 from stoker.savepoints.outputs import LOG, last_batch
 from stoker.savepoints.restore import copy_saved_file, restore, saved_graph
@@ -38,26 +44,28 @@ _LEAVES_NOTHING = ("console", "memory", "noop")
 """Sinks that keep no rows, so that a repeated batch leaves no duplicates."""
 
 
-async def repartitioned_savepoint(path: str, partitions: int) -> str:
+async def repartitioned_savepoint(path: str, partitions: int, open_storage: OpenStorage) -> str:
     """Path of the savepoint for a rescale; the given one when none of its state has to change."""
-    manifest = await read_manifest(locate(path, open_place))
+    manifest = await read_manifest(locate(path, open_storage))
     if all(query.shuffle_partitions == partitions for query in _queries_to_repartition(manifest)):
         return path
-    return await repartition_savepoint(path, partitions, None)
+    return await repartition_savepoint(path, partitions, None, open_storage)
 
 
-async def repartition_savepoint(path: str, partitions: int, target: str | None) -> str:
+async def repartition_savepoint(
+    path: str, partitions: int, target: str | None, open_storage: OpenStorage
+) -> str:
     """Path of the new savepoint; the original stays unchanged. A refusal names the reason."""
-    location = locate(path, open_place)
+    location = locate(path, open_storage)
     manifest = await read_manifest(location)
     graph = await saved_graph(location)
-    _check(location, manifest, graph, partitions)
+    await _check(location, manifest, graph, partitions, open_storage)
     above, _ = parent_and_name(path)
     ids = Ids()
     savepoint_id = ids.nonce()[:12]
     made = locate(
         f"{(target or above).rstrip('/')}/savepoint-{manifest.job_id[:6]}-{savepoint_id}",
-        open_place,
+        open_storage,
     )
     with tempfile.TemporaryDirectory(prefix="stoker-repartition-") as folder:
         work = open_place(folder)
@@ -91,8 +99,12 @@ def _queries_to_repartition(manifest: SavepointManifest) -> list[SavedQuery]:
     return [q for q in manifest.queries if q.operators or (q.pending and q.batch_id is None)]
 
 
-def _check(
-    location: SavepointLocation, manifest: SavepointManifest, graph: JobGraph, partitions: int
+async def _check(
+    location: SavepointLocation,
+    manifest: SavepointManifest,
+    graph: JobGraph,
+    partitions: int,
+    open_storage: OpenStorage,
 ) -> None:
     queries = _queries_to_repartition(manifest)
     for query in queries:
@@ -104,7 +116,7 @@ def _check(
             )
         if query.shuffle_partitions == partitions:
             raise InvalidInput(f"the state of {query.region} has {partitions} partitions already")
-        if query.pending and not _plan_had_no_effect(manifest, query, graph):
+        if query.pending and not await _plan_had_no_effect(manifest, query, graph, open_storage):
             raise InvalidInput(
                 f"{location.url} holds a batch of {query.region} that was planned and may be "
                 "written already; take the savepoint with stoker stop while the stream is idle"
@@ -113,7 +125,9 @@ def _check(
         raise InvalidInput(f"{location.url} has no state that could be repartitioned")
 
 
-def _plan_had_no_effect(manifest: SavepointManifest, query: SavedQuery, graph: JobGraph) -> bool:
+async def _plan_had_no_effect(
+    manifest: SavepointManifest, query: SavedQuery, graph: JobGraph, open_storage: OpenStorage
+) -> bool:
     if not manifest.stopped:
         return False
     sink = graph.vertex(query.region)
@@ -121,7 +135,8 @@ def _plan_had_no_effect(manifest: SavepointManifest, query: SavedQuery, graph: J
         return False
     if isinstance(sink.write, PythonFunction):
         return True
-    return _last_batch_in_sink(sink.write, query.batch_id) <= _number(query.batch_id)
+    last = await _last_batch_in_sink(sink.write, query.batch_id, open_storage)
+    return last <= _number(query.batch_id)
 
 
 def _number(batch: int | None) -> int:
@@ -129,17 +144,20 @@ def _number(batch: int | None) -> int:
     return -1 if batch is None else batch
 
 
-def _last_batch_in_sink(write: FormatWrite, batch: int | None) -> float:
+async def _last_batch_in_sink(
+    write: FormatWrite, batch: int | None, open_storage: OpenStorage
+) -> float:
     """The last batch in the log of a file sink; infinity where it cannot be known."""
     if write.format in _LEAVES_NOTHING:
         return -1
     target = local_path(write.path) if write.path is not None else None
-    if target is None:
+    if target is None or not target.is_absolute():
         return float("inf")
-    if not (target / LOG).is_dir():
+    names = await open_storage(str(target / LOG)).list("")
+    if not names:
         # Before its first commit a query has no log. Later a missing log has been lost.
         return -1 if batch is None else float("inf")
-    return last_batch(path.name for path in (target / LOG).glob("*"))
+    return last_batch(names)
 
 
 def _forget_plan(query: SavedQuery, checkpoint: Path) -> None:

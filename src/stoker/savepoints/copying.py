@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
+from stoker.aio.threads import LimitedThreads
 from stoker.savepoints.manifest import SavedFile
 from stoker.storage.contract import Storage, no_such_file, storage_unavailable
 
@@ -19,6 +20,8 @@ R = TypeVar("R")
 CONCURRENCY = 8
 LARGEST_IN_MEMORY = 4 * 1024 * 1024
 """Files up to this size, in bytes, are copied through memory."""
+_HASHING = LimitedThreads("hash-savepoint", limit=CONCURRENCY)
+"""The file may be in a place that hangs."""
 
 
 async def copy_file(source: Storage, path: str, target: Storage, to: str) -> SavedFile:
@@ -29,7 +32,7 @@ async def copy_file(source: Storage, path: str, target: Storage, to: str) -> Sav
         await target.write(to, content)
         return SavedFile(path=to, size=len(content), sha256=hashlib.sha256(content).hexdigest())
     async with as_local_file(source, path) as local:
-        sha256 = await asyncio.to_thread(_sha256_of, local)
+        sha256 = await _HASHING.run(_sha256_of, local)
         await target.upload(local, to)
         return SavedFile(path=to, size=size, sha256=sha256)
 
@@ -40,7 +43,7 @@ async def checksum(storage: Storage, path: str) -> SavedFile:
         content = await storage.read(path)
         return SavedFile(path=path, size=size, sha256=hashlib.sha256(content).hexdigest())
     async with as_local_file(storage, path) as local:
-        return SavedFile(path=path, size=size, sha256=await asyncio.to_thread(_sha256_of, local))
+        return SavedFile(path=path, size=size, sha256=await _HASHING.run(_sha256_of, local))
 
 
 async def for_all(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R]:

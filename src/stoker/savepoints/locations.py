@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
+from stoker.aio.threads import LimitedThreads
 from stoker.core.errors import InvalidInput, NotFound, UnusableSavepoint
 from stoker.savepoints.manifest import (
     LARGEST_MANIFEST,
@@ -13,6 +15,9 @@ from stoker.savepoints.manifest import (
 from stoker.savepoints.options import SavepointOptions
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 OpenStorage = Callable[[str], Storage]
 """Opens the storage behind a URL: `Places.open` of a master, `open_place` in the command line."""
@@ -47,12 +52,30 @@ def locate(path: str, open_storage: OpenStorage) -> SavepointLocation:
     return SavepointLocation(parent=open_storage(above), name=name, url=f"{above}/{name}")
 
 
+_DECODING = LimitedThreads("decode-savepoint", limit=1)
+LARGEST_ON_LOOP = 64 * 1024
+"""In bytes: larger manifests and graphs are not encoded or decoded on the loop."""
+
+
+async def off_loop_if_large(
+    size: int, convert: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """What `convert` returns, which takes a time that grows with the size of a manifest or graph.
+
+    It has a thread of its own: clients can name many large manifests, and the common threads are
+    there for others.
+    """
+    if size <= LARGEST_ON_LOOP:
+        return convert(*args, **kwargs)
+    return await _DECODING.run(convert, *args, **kwargs)
+
+
 async def read_manifest(location: SavepointLocation) -> SavepointManifest:
     try:
         content = await location.parent.read(location.inside(MANIFEST), limit=LARGEST_MANIFEST)
     except NotFound:
         raise UnusableSavepoint(location.url, await _why_no_manifest(location)) from None
-    return decode_manifest(content, location.url)
+    return await off_loop_if_large(len(content), decode_manifest, content, location.url)
 
 
 async def _why_no_manifest(location: SavepointLocation) -> str:

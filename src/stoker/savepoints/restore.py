@@ -20,7 +20,13 @@ from stoker.core.values import Millis, Value, decode_value
 from stoker.savepoints.access import ALL_SAVEPOINTS, SavepointAccess
 from stoker.savepoints.compatibility import Compatibility, compare
 from stoker.savepoints.copying import checksum, copy_file, for_all
-from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
+from stoker.savepoints.locations import (
+    OpenStorage,
+    SavepointLocation,
+    locate,
+    off_loop_if_large,
+    read_manifest,
+)
 from stoker.savepoints.logs import moved_operator
 from stoker.savepoints.manifest import (
     GRAPH,
@@ -174,7 +180,7 @@ async def saved_graph(location: SavepointLocation) -> JobGraph:
         content = await location.parent.read(location.inside(GRAPH), limit=LARGEST_GRAPH)
     except NotFound:
         raise UnusableSavepoint(location.url, f"its file {GRAPH} is missing") from None
-    return decode_graph(content, location.url)
+    return await off_loop_if_large(len(content), decode_graph, content, location.url)
 
 
 async def check_savepoint_of(

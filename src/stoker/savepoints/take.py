@@ -27,7 +27,7 @@ from stoker.savepoints.layout import (
     parts_folder,
     with_companions,
 )
-from stoker.savepoints.locations import SavepointLocation
+from stoker.savepoints.locations import SavepointLocation, off_loop_if_large
 from stoker.savepoints.logs import (
     Offsets,
     check_commit,
@@ -170,7 +170,9 @@ class SavepointWriter:
             expires=header.expires,
             owner=header.owner,
         )
-        content = encode_manifest(manifest)
+        # About as long as the encoded manifest: a checksum and a path for each file.
+        size = 200 * len(copied)
+        content = await off_loop_if_large(size, encode_manifest, manifest)
         if len(content) > LARGEST_MANIFEST:
             raise SavepointFailed(
                 f"the savepoint has {len(copied)} files, and its manifest would have more than "

@@ -8,11 +8,11 @@ given up still occupies its thread until it returns, so that calls cannot pile u
 """
 
 import asyncio
-import contextlib
 import errno
-import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
+
+from stoker.aio.threads import LimitedThreads
 
 T = TypeVar("T")
 
@@ -28,49 +28,19 @@ async def on_common_thread(call: Callable[[], T], *, is_long: bool = False) -> T
 
 
 class ForeignThreads:
-    """Daemon threads, because at exit the interpreter waits for all others."""
-
     def __init__(self, *, limit: int = 16, seconds: float = 30.0) -> None:
         """`seconds`: how long a call may take that is not long, with its wait for a thread."""
         self._seconds = seconds
-        self._free = asyncio.Semaphore(limit)
+        self._threads = LimitedThreads("foreign-storage", limit=limit)
 
     async def __call__(self, call: Callable[[], T], *, is_long: bool = False) -> T:
         """Raises OSError when the time is over, and whatever the call raises."""
         patience = asyncio.timeout(None if is_long else self._seconds)
         try:
             async with patience:
-                await self._free.acquire()
-                return await self._begin(call)
+                return await self._threads.run(call)
         except TimeoutError:
             if not patience.expired():
                 raise
             reason = f"no answer in {self._seconds:g} s"
             raise OSError(errno.ETIMEDOUT, reason) from None
-
-    def _begin(self, call: Callable[[], T]) -> "asyncio.Future[T]":
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-
-        def end(value: T | None, error: BaseException | None) -> None:
-            self._free.release()
-            if outcome.done():
-                return
-            if error is None:
-                outcome.set_result(value)  # type: ignore[arg-type]
-            else:
-                outcome.set_exception(error)
-
-        def work() -> None:
-            value, failure = None, None
-            # The waiter gets every error of the call.
-            try:
-                value = call()
-            except BaseException as error:
-                failure = error
-            # The loop may have ended while the call hung.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(end, value, failure)
-
-        threading.Thread(target=work, name="foreign-storage", daemon=True).start()
-        return outcome

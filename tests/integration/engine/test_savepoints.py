@@ -44,7 +44,7 @@ from stoker.savepoints.take import (
     checkpoint_folder,
     checkpoints_folder,
 )
-from stoker.storage.open import open_storage
+from stoker.storage.open import open_place, open_storage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1500)]
 
@@ -261,8 +261,8 @@ async def test_a_query_writes_the_same_output_after_its_state_is_repartitioned(
     await cluster.take(first, "whole")
     write_input(inputs, range(4, 12))
     whole = str(cluster.saved / "whole")
-    more = await repartition_savepoint(whole, 5, str(cluster.saved))
-    fewer = await repartition_savepoint(more, 1, str(cluster.saved))
+    more = await repartition_savepoint(whole, 5, str(cluster.saved), open_place)
+    fewer = await repartition_savepoint(more, 1, str(cluster.saved), open_place)
     written = []
     for number, path in enumerate([whole, more, fewer]):
         job_id = JobId(f"{number + 3}" * 32)

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from stoker.aio.threads import BlockingThread
+from stoker.aio.threads import BlockingThread, LimitedThreads
 
 
 async def test_calls_run_in_order_on_one_thread_that_ends_with_close():
@@ -44,3 +44,65 @@ async def test_a_call_whose_waiter_left_before_it_began_is_skipped():
         gate.set()
         await first
     assert ran == []
+
+
+async def test_only_so_many_calls_run_at_once_and_the_loop_goes_on() -> None:
+    threads = LimitedThreads("few", limit=2)
+    may_end = threading.Event()
+    began: list[str] = []
+    both = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hang() -> None:
+        began.append(threading.current_thread().name)
+        if len(began) == 2:
+            loop.call_soon_threadsafe(both.set)
+        may_end.wait()
+
+    calls = [asyncio.create_task(threads.run(hang)) for _ in range(5)]
+    await both.wait()
+    # A common thread is free, whatever hangs here.
+    assert await asyncio.to_thread(lambda: 7) == 7
+    assert began == ["few", "few"]
+    calls[4].cancel()
+    may_end.set()
+    await asyncio.gather(*calls[:4])
+    assert len(began) == 4, "the one that was cancelled while it waited never began"
+
+
+async def test_a_cancelled_call_keeps_its_place_until_it_ends() -> None:
+    threads = LimitedThreads("one", limit=1)
+    may_end, has_begun = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hang() -> None:
+        loop.call_soon_threadsafe(has_begun.set)
+        may_end.wait()
+
+    first = asyncio.create_task(threads.run(hang))
+    await has_begun.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    second = asyncio.create_task(threads.run(lambda: "done"))
+    await asyncio.to_thread(lambda: None)
+    assert not second.done()
+    may_end.set()
+    assert await second == "done"
+
+
+async def test_the_caller_gets_the_error_of_the_call() -> None:
+    def fail() -> None:
+        raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        await LimitedThreads("one", limit=1).run(fail)
+
+
+def test_each_loop_has_its_own_places() -> None:
+    threads = LimitedThreads("one", limit=1)
+
+    async def run_two() -> list[int]:
+        return await asyncio.gather(threads.run(lambda: 1), threads.run(lambda: 2))
+
+    for _ in range(2):
+        assert asyncio.run(run_two()) == [1, 2]

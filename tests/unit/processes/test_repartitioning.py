@@ -1,10 +1,14 @@
 """What has to be repartitioned for a rescale. The decision needs no Spark."""
 
 import hashlib
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from stoker.aio.threads import LimitedThreads
 from stoker.core.errors import InvalidInput, UnusableSavepoint
 from stoker.core.graph import FormatWrite, JobGraph, JobType, Sink, Source, Sql
 from stoker.core.ids import RegionId
@@ -12,9 +16,12 @@ from stoker.processes import repartitioning
 from stoker.processes.repartitioning import repartition_savepoint, repartitioned_savepoint
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.take import SavepointHeader, SavepointWriter
+from stoker.storage.contract import Storage
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_place
 from unit.savepoints.checkpoint_files import JOB, FakeQuery
+
+T = TypeVar("T")
 
 
 class SavedJob:
@@ -67,9 +74,9 @@ async def test_a_job_without_state_is_rescaled_from_its_unchanged_savepoint(
     saved.query.partitions = 0
     saved.query.run(2)
     path = await saved.take()
-    assert await repartitioned_savepoint(path, 4) == path
+    assert await repartitioned_savepoint(path, 4, open_place) == path
     with pytest.raises(InvalidInput, match="no state that could be repartitioned"):
-        await repartition_savepoint(path, 4, None)
+        await repartition_savepoint(path, 4, None, open_place)
     assert partition_counts == []
 
 
@@ -78,7 +85,7 @@ async def test_state_that_already_has_the_wanted_partitions_is_unchanged(
 ) -> None:
     saved.query.run(2)
     path = await saved.take()
-    assert await repartitioned_savepoint(path, saved.query.partitions) == path
+    assert await repartitioned_savepoint(path, saved.query.partitions, open_place) == path
     assert partition_counts == []
 
 
@@ -89,7 +96,7 @@ async def test_a_planned_first_batch_is_planned_again_with_the_new_partitions(
     saved.query.plan()
     path = await saved.take()
     assert (await read_manifest(locate(path, open_place))).queries[0].pending
-    made = await repartitioned_savepoint(path, 4)
+    made = await repartitioned_savepoint(path, 4, open_place)
     assert made != path
     (query,) = (await read_manifest(locate(made, open_place))).queries
     assert (query.batch_id, query.pending) == (None, False)
@@ -105,13 +112,13 @@ async def test_a_first_batch_that_may_be_in_the_sink_is_not_planned_again(
     (log / "0").write_text("v1")
     path = await saved.take()
     with pytest.raises(InvalidInput, match="may be written already"):
-        await repartitioned_savepoint(path, 4)
+        await repartitioned_savepoint(path, 4, open_place)
     assert partition_counts == []
 
 
 async def test_the_copy_holds_the_artifacts_of_the_job(saved: SavedJob) -> None:
     saved.query.plan()
-    made = await repartition_savepoint(await saved.take(), 4, None)
+    made = await repartition_savepoint(await saved.take(), 4, None, open_place)
     (artifact,) = Path(made, "artifacts").iterdir()
     assert artifact.read_bytes() == b"answer = 42"
 
@@ -124,5 +131,33 @@ async def test_a_damaged_artifact_is_not_copied_into_a_savepoint_that_looks_soun
     (artifact,) = Path(path, "artifacts").iterdir()
     artifact.write_bytes(b"answer = 41")
     with pytest.raises(UnusableSavepoint, match="is not what was saved"):
-        await repartition_savepoint(path, 4, None)
+        await repartition_savepoint(path, 4, None, open_place)
     assert list(saved.root.glob("savepoint-*")) == []
+
+
+async def test_a_rescale_reads_what_clients_have_named_on_no_common_thread(
+    saved: SavedJob, partition_counts: list[int]
+) -> None:
+    """The savepoint, its graph, and the log of the sink may be at a place that hangs."""
+    saved.query.plan()
+    path = await saved.take()
+    log = saved.root / "out" / "_spark_metadata"
+    threads: set[str] = set()
+    opened: list[str] = []
+    own = LimitedThreads("foreign", limit=4)
+
+    async def off_loop(call: Callable[[], T], *, is_long: bool = False) -> T:
+        def noting() -> T:
+            threads.add(threading.current_thread().name)
+            return call()
+
+        return await own.run(noting)
+
+    def open_storage(url: str) -> Storage:
+        opened.append(url)
+        return open_place(url, off_loop=off_loop)
+
+    made = await repartitioned_savepoint(path, 4, open_storage)
+    assert made != path
+    assert threads == {"foreign"}
+    assert {str(saved.root), str(log)} <= set(opened)

@@ -160,7 +160,7 @@ def repartition(invocation: Invocation, path: str, partitions: int, target: str 
 
     made = asyncio.run(
         repartition_savepoint(
-            absolute_location(path) or path, partitions, absolute_location(target)
+            absolute_location(path) or path, partitions, absolute_location(target), open_place
         )
     )
     _report(invocation, {"savepoint": made, "partitions": partitions}, made)
