@@ -15,7 +15,13 @@ import pytest
 
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
-from stoker.client.operations import OPERATION_POLL_SECONDS, all_rows
+from stoker.client.calls import EventFilter
+from stoker.client.operations import (
+    OPERATION_POLL_SECONDS,
+    all_rows,
+    newest_events,
+    next_events,
+)
 from stoker.client.options import ClientOptions
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import (
@@ -47,6 +53,7 @@ from stoker.testing.sample_jobs import (
     UNKNOWN,
     new_graph,
 )
+from unit.events.logged import JOB, event
 
 QUICK = ClientOptions(retries=2, retry_delay=timedelta(seconds=7))
 
@@ -123,6 +130,23 @@ async def test_every_query_is_answered(kind: str) -> None:
         assert len((await stoker.exceptions(FAILED)).entries) == 3
         assert (await stoker.overview()).slots_total == 4
         assert (await stoker.task_executors())[0].id == EXECUTOR
+
+
+async def test_events_are_read_page_by_page_and_followed(kind: str) -> None:
+    master = Master()
+    master.dispatcher.events = [event(1, number) for number in range(1, 6)]
+    async with master.serving() as url, client(kind, url) as stoker:
+        page = await stoker.events(limit=2)
+        assert [each.id for each in page.events] == ["1-5", "1-4"]
+        page = await stoker.events(limit=2, page=page.next)
+        assert [each.id for each in page.events] == ["1-3", "1-2"]
+        wanted = EventFilter(kinds=("job-started",), job=JOB, owner="ana", since=3, until=5)
+        page = await stoker.events(wanted, oldest_first=True)
+        assert [each.id for each in page.events] == ["1-3", "1-4"]
+        pages = await stoker.run(newest_events(EventFilter(), 3))
+        assert [each.id for page in pages for each in page.events] == ["1-5", "1-4", "1-3"]
+        page = await stoker.run(next_events(EventFilter(after="1-4")))
+        assert [each.id for each in page.events] == ["1-5"]
 
 
 async def test_rows_are_read_to_the_end_and_as_far_as_they_are_wanted(kind: str) -> None:

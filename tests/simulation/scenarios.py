@@ -23,6 +23,7 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.dispatcher.options import QueueOptions
+from stoker.events.options import EventOptions
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -102,6 +103,7 @@ def simulate(
     slots: int = 2,
     queues: QueueOptions | None = None,
     job_master: JobMasterOptions | None = None,
+    events: EventOptions | None = None,
 ) -> SimulatedCluster:
     """Run `scenario`, check the invariants at its end, and return the cluster."""
     clusters: list[SimulatedCluster] = []
@@ -113,6 +115,7 @@ def simulate(
             slots=slots,
             queues=queues or QueueOptions(),
             job_master=job_master or JobMasterOptions(),
+            event_options=events or EventOptions(),
         )
         clusters.append(cluster)
         async with cluster.running(masters=masters, executors=executors):

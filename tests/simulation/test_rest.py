@@ -184,15 +184,16 @@ def test_events_report_a_job_from_its_start_to_its_end(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         async with inspecting_client_of(cluster) as http:
             job_id = await cluster.submit(job(cluster, seconds=3))
-            answer = await http.get(f"/jobs/{job_id}/events")
+            answer = await http.get(f"/events?topics=job:{job_id}")
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = [
             line.removeprefix("event: ")
             for line in answer.text.splitlines()
             if line.startswith("event: ")
         ]
+        assert events[0] == "hello"
         assert events[-1] == "end"
-        assert events.count("job") >= 2
+        assert events.count("progress") >= 2
         assert '"state":"FINISHED"' in answer.text
 
     simulate(tmp_path, scenario)

@@ -1,11 +1,10 @@
-"""Answers about queues, the quarantine and server-sent events.
+"""Answers about queues, the quarantine and the audit log.
 
 Flink has nothing like them, so the field names are Stoker's own.
 """
 
-from stoker.api.shape import Answer, Dashed
-from stoker.core.ids import JobId, RegionId
-from stoker.core.states import ExecutionState, JobStatus
+from stoker.api.shape import Answer
+from stoker.core.ids import JobId
 from stoker.core.values import Millis
 from stoker.security.audit_entries import AuditEntry
 from stoker.security.tokens import Permission, Role
@@ -76,36 +75,3 @@ class SessionRequest(Answer, frozen=True, kw_only=True):
     """POST /session"""
 
     token: str = ""
-
-
-class ClusterEvent(Dashed, frozen=True, kw_only=True):
-    taskmanagers: int
-    slots_total: int
-    slots_available: int
-    jobs_running: int
-    jobs_finished: int
-    jobs_cancelled: int
-    jobs_failed: int
-
-
-class JobEvent(Dashed, frozen=True, kw_only=True):
-    """A job is new, or something about it has changed."""
-
-    jid: JobId
-    name: str
-    state: JobStatus
-    last_modification: int
-    tasks: dict[str, int]
-
-
-class JobProgressEvent(Dashed, frozen=True, kw_only=True):
-    jid: JobId
-    name: str
-    state: JobStatus
-    waiting: str | None
-    """Why the job waits, as text; None when it does not wait."""
-    regions: dict[RegionId, ExecutionState]
-    tasks_total: int
-    tasks_done: int
-    batches: int
-    failures: int

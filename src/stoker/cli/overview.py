@@ -28,11 +28,12 @@ CLUSTER = {
     "drain": "retire an executor",
     "shutdown": "end it for good",
     "token": "create, list, revoke",
+    "events": "what happened when",
     "audit": "who changed what",
-    "config": "show the options",
 }
 MORE = {
     "init": "write a small project",
+    "config": "show the options",
     "completion": "for bash, zsh and fish",
     "demo": "see it at work",
 }
@@ -56,7 +57,6 @@ def overview() -> str:
         [
             "Usage: stoker COMMAND [OPTIONS] [ARGS]...",
             "  Run PySpark jobs on a cluster that never loses an accepted job.",
-            "",
             *rows,
             "",
             _OPTIONS.rstrip(),

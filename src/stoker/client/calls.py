@@ -22,6 +22,7 @@ from stoker.api.control import (
     QueueAnswer,
     QueuesAnswer,
 )
+from stoker.api.events import EventsAnswer
 from stoker.api.jobs import (
     ExecutionResultAnswer,
     JobExceptionHistory,
@@ -52,7 +53,7 @@ from stoker.core.ids import AttemptId, JobId, ResourceId, is_hex_id
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
-from stoker.core.values import decode_json
+from stoker.core.values import Millis, decode_json
 from stoker.security.audit_entries import AuditEntry
 
 if TYPE_CHECKING:
@@ -168,6 +169,49 @@ def retry_quarantined(job_id: JobId) -> RestCall[None]:
 def drop_quarantined(job_id: JobId) -> RestCall[None]:
     """Give up the job: record it as FAILED and delete its files."""
     return _send("DELETE", f"/quarantine/{_checked(job_id)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventFilter:
+    """Which events of the log are wanted. Times are in milliseconds since 1970."""
+
+    kinds: tuple[str, ...] = ()
+    """Empty for all kinds."""
+    job: JobId | None = None
+    owner: str | None = None
+    since: Millis | None = None
+    until: Millis | None = None
+    """Events before this time."""
+    after: str | None = None
+    """Events behind the one with this id."""
+
+
+def events(
+    wanted: EventFilter | None = None,
+    *,
+    limit: int = 100,
+    oldest_first: bool = False,
+    page: str | None = None,
+) -> RestCall[EventsAnswer]:
+    """A page of the event log. Give its `next` as `page` for the page behind it."""
+    found = wanted or EventFilter()
+    query = {
+        "kind": ",".join(found.kinds) or None,
+        "job": None if found.job is None else _checked(found.job),
+        "owner": found.owner,
+        "since": None if found.since is None else str(found.since),
+        "until": None if found.until is None else str(found.until),
+        "after": found.after,
+        "page": page,
+        "oldest-first": str(oldest_first).lower(),
+        "limit": str(limit),
+    }
+    return RestCall(
+        method="GET",
+        path="/events/log",
+        query={name: text for name, text in query.items() if text is not None},
+        read=lambda body: _decoded(body, EventsAnswer),
+    )
 
 
 def audit(

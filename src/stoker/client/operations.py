@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
+from stoker.api.events import EventsAnswer
 from stoker.api.operations import ReplacementState, SavepointOutcome
 from stoker.client import calls
 from stoker.client.answers import operation_too_late
@@ -23,6 +24,7 @@ OPERATION_POLL_SECONDS = 0.2
 BEGIN_POLL_SECONDS = 0.1
 BEGIN_SECONDS = 60.0
 """How long a stop waits for a job that does not run yet."""
+MOST_EVENTS_A_PAGE = 1000
 PROGRESS_SECONDS = 1.0
 """Pause between requests for the progress of a job or its new output."""
 _BEFORE_THE_END = tuple(status for status in JobStatus if not status.globally_terminal)
@@ -190,6 +192,30 @@ def checkpoint(job_id: JobId) -> Steps[int]:
     return outcome.number or 0
 
 
+def newest_events(wanted: calls.EventFilter, count: int) -> Steps[list[EventsAnswer]]:
+    """Pages that together hold the newest events, newest first, and at most so many."""
+    pages: list[EventsAnswer] = []
+    page: str | None = None
+    while count > 0:
+        limit = min(count, MOST_EVENTS_A_PAGE)
+        answer = yield from calls.events(wanted, limit=limit, page=page)
+        pages.append(answer)
+        count -= len(answer.events)
+        page = answer.next
+        if page is None:
+            break
+    return pages
+
+
+def next_events(wanted: calls.EventFilter) -> Steps[EventsAnswer]:
+    """A page of what happens behind the event `wanted.after`, as soon as there is something."""
+    while True:
+        answer = yield from calls.events(wanted, limit=MOST_EVENTS_A_PAGE, oldest_first=True)
+        if answer.events or answer.gaps or answer.next:
+            return answer
+        yield Pause(PROGRESS_SECONDS)
+
+
 def _outcome(question: RestCall[SavepointOutcome]) -> Steps[SavepointOutcome]:
     options = (yield from client_settings()).options
     deadline = time.monotonic() + options.operation_timeout.total_seconds()
@@ -270,6 +296,7 @@ class ClientOperations:
     quarantined = operation_of(calls.quarantined)
     retry_quarantined = operation_of(calls.retry_quarantined)
     drop_quarantined = operation_of(calls.drop_quarantined)
+    events = operation_of(calls.events)
     audit = operation_of(calls.audit)
     queues = operation_of(calls.queues)
     overview = operation_of(calls.overview)

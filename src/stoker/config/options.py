@@ -11,6 +11,7 @@ from stoker.config.processes import (
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.options import EngineOptions
+from stoker.events.options import EventOptions
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.heartbeat.options import HeartbeatOptions
@@ -36,6 +37,7 @@ ALL: tuple[type, ...] = (
     ClusterOptions,
     DispatcherOptions,
     EngineOptions,
+    EventOptions,
     HeartbeatOptions,
     InternalSecurityOptions,
     JobMasterOptions,

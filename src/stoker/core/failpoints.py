@@ -152,6 +152,20 @@ PROVIDER_FAILPOINTS: Final = frozenset(
 )
 """Reached only where a master starts task executors itself."""
 
+EVENT_FAILPOINTS: Final = frozenset(
+    {
+        "events.before-content",
+        "events.before-record",
+        "events.after-record",
+        "events.before-forgetting",
+        "events.before-removing-content",
+        "events.after-removing-content",
+        "events.before-settings",
+        "events.after-settings",
+    }
+)
+"""Between the writes of the event log."""
+
 SHUTDOWN_FAILPOINTS: Final = frozenset(
     {
         "shutdown.before-record",
@@ -168,6 +182,7 @@ _ALL: Final = (
     PROVIDER_FAILPOINTS
     | SHUTDOWN_FAILPOINTS
     | DRIVER_FAILPOINTS
+    | EVENT_FAILPOINTS
     | ENGINE_FAILPOINTS
     | FAILPOINTS
     | RUNNER_FAILPOINTS

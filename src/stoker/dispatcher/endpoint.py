@@ -45,6 +45,9 @@ from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.shutdown.run import ClusterShutdown
 from stoker.dispatcher.stores import Stores
 from stoker.dispatcher.submissions import Submissions, find_forbidden
+from stoker.events.event import EventKind
+from stoker.events.log import EventLog
+from stoker.events.query import EventPage, EventQuery
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import (
     DISPATCHER,
@@ -68,6 +71,7 @@ from stoker.savepoints.catalog import dispose, list_savepoints
 from stoker.savepoints.predecessors import continue_output
 from stoker.savepoints.restore import check_savepoint_of
 from stoker.savepoints.retained import list_retained
+from stoker.security.redaction import without_credentials
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +89,7 @@ class Dispatcher(Endpoint):
         replacements: Replacements,
         shutdown: ClusterShutdown,
         submissions: Submissions,
+        events: EventLog,
         token: FencingToken,
     ) -> None:
         super().__init__(DISPATCHER, token=token)
@@ -97,6 +102,7 @@ class Dispatcher(Endpoint):
         self._shutdown = shutdown
         self._submissions = submissions
         self._outcomes = services.metrics.counter(SUBMISSIONS)
+        self._events = events
         self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
     async def submit_job(
@@ -155,7 +161,9 @@ class Dispatcher(Endpoint):
             if isinstance(outcome, Stored):
                 log.info("job %s (%s) accepted", graph.job_id, graph.name)
                 self._submissions.note_accepted(owner, now)
-                self._jobs.start(JobToRun(graph=graph, submitted_at=now, owner=owner))
+                to_run = JobToRun(graph=graph, submitted_at=now, owner=owner)
+                self._jobs.events.submitted(to_run)
+                self._jobs.start(to_run)
         match outcome:
             case AlreadyAccepted(job_id=job_id):
                 if job_id != graph.job_id:
@@ -270,6 +278,9 @@ class Dispatcher(Endpoint):
         details = await self.job_details(job_id)
         return await self._logs.read(details, attempt, stream, offset)
 
+    async def read_events(self, query: EventQuery) -> EventPage:
+        return await self._events.read(query)
+
     async def read_rows(self, job_id: JobId, query: int | None, offset: int) -> RowsPiece:
         details = await self.job_details(job_id)
         return await read_rows(self._services.storage, details, query, offset)
@@ -381,6 +392,9 @@ class Dispatcher(Endpoint):
         access = self._savepoint_access(rights)
         open_storage = self._services.savepoints.open_storage
         await dispose(path, open_storage, self._services.storage, access)
+        self._events.record(
+            EventKind.SAVEPOINT_DISPOSED, f"savepoint {without_credentials(path)} was disposed"
+        )
 
     async def trigger_replacement(
         self, request: ReplacementRequest, rights: CallerRights | None = None

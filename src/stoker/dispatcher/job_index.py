@@ -132,6 +132,9 @@ class EndedJobs:
     def get(self, job_id: JobId) -> JobResult | None:
         return self._results.get(job_id)
 
+    def results(self) -> Iterable[JobResult]:
+        return self._results.values()
+
     def count(self, status: JobStatus) -> int:
         return self._counts[status]
 

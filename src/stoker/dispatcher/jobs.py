@@ -39,6 +39,7 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
 from stoker.dispatcher.cleanup import clean_up, retries_of
+from stoker.dispatcher.job_events import JobEvents, facts_of_ended, facts_of_live
 from stoker.dispatcher.job_index import EndedJobs, LiveJobIndex
 from stoker.dispatcher.options import DispatcherOptions
 from stoker.dispatcher.output_reservations import OutputReservations
@@ -47,6 +48,7 @@ from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.recovery import Recovery
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores, cleanup_steps
+from stoker.events.missing import JobFacts
 from stoker.gateways.job import JobEnd, JobToRun, RunningJob
 from stoker.metrics.catalogue import JOBS_ENDED, QUEUE_WAIT
 
@@ -172,8 +174,15 @@ def _restart_pauses(options: DispatcherOptions) -> Backoff:
 class LiveJobs:
     """The live jobs of the leading dispatcher, with their queues and the quarantine."""
 
-    def __init__(self, services: DispatcherServices, stores: Stores, recovery: Recovery) -> None:
+    def __init__(
+        self,
+        services: DispatcherServices,
+        stores: Stores,
+        recovery: Recovery,
+        events: JobEvents,
+    ) -> None:
         self._services = services
+        self.events = events
         self._results = stores.results
         self._cleanup_steps = cleanup_steps(stores, services.blobs)
         self._jobs: dict[JobId, LiveJob] = {}
@@ -185,7 +194,7 @@ class LiveJobs:
         self.queues = Queues(services.queues, services.wall_clock)
         self.outputs = OutputReservations(self._unfinished_graphs)
         self.quarantine = Quarantine(
-            recovery, stores=stores, host=self, wall_clock=services.wall_clock
+            recovery, stores=stores, host=self, events=events, wall_clock=services.wall_clock
         )
         self._queue_waits = services.metrics.histogram(QUEUE_WAIT)
         self._ends = services.metrics.counter(JOBS_ENDED)
@@ -208,6 +217,13 @@ class LiveJobs:
             for job in self._jobs.values()
         )
         return live + sum(job.owner == owner for job in self.quarantine.all())
+
+    def name_of(self, job_id: JobId) -> str:
+        """Empty for a job that is not known any more."""
+        if (job := self._jobs.get(job_id)) is not None:
+            return job.to_run.graph.name
+        result = self.ended.get(job_id)
+        return "" if result is None else result.name
 
     def ids(self) -> set[JobId]:
         return set(self._jobs)
@@ -248,6 +264,8 @@ class LiveJobs:
         self._jobs[job_id] = job
         job.on_change()
         self.queues.enter(to_run)
+        if not to_run.recovered and not self.queues.is_admitted(job_id):
+            self.events.queued(to_run)
         self.scope.spawn(f"job {to_run.graph.job_id}", self._drive(job))
 
     def start_cleanup(self, job_id: JobId) -> None:
@@ -258,6 +276,7 @@ class LiveJobs:
         """Record the end of a job that cannot be run, and begin its clean-up."""
         result = await self._record(end)
         self.ended.add(result)
+        self.events.ended(result, None)
         self._count_change()
         self.start_cleanup(result.job_id)
 
@@ -265,6 +284,13 @@ class LiveJobs:
         self.index.mark_changed(job_id)
         if (job := self._jobs.get(job_id)) is not None:
             job.changes.set(job.changes.value + 1)
+            if job.running.value is not None:
+                self.events.changed(job.to_run, job.running.value)
+
+    def facts(self) -> list[JobFacts]:
+        """What is known of all jobs, live and ended, for the event log."""
+        live = [facts_of_live(job.to_run) for job in self._jobs.values()]
+        return [*live, *map(facts_of_ended, self.ended.results())]
 
     def _count_change(self) -> None:
         self.changes.set(self.changes.value + 1)
@@ -348,6 +374,7 @@ class LiveJobs:
         """The end is on record and may become visible; the job master still has to close."""
         job.stage = JobStage.ENDED
         self.ended.add(result)
+        self.events.ended(result, job.to_run)
         self._in_cleanup.add(result.job_id)
         self._remove(result.job_id)
         self._count_change()

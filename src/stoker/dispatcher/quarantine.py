@@ -42,6 +42,7 @@ from stoker.core.results import (
 )
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
+from stoker.dispatcher.job_events import JobEvents
 from stoker.dispatcher.output_reservations import OutputReservations
 from stoker.dispatcher.recovery import Recovery, decide_recovery
 from stoker.dispatcher.stores import Stores
@@ -78,8 +79,10 @@ class Quarantine:
         *,
         stores: Stores,
         host: QuarantineHost,
+        events: JobEvents,
         wall_clock: WallClock,
     ) -> None:
+        self._events = events
         self._stores = stores
         self._host = host
         self._wall_clock = wall_clock
@@ -97,11 +100,15 @@ class Quarantine:
             )
             for job in recovery.broken
         }
+        for job in recovery.broken:
+            events.quarantined(job.job_id, job.reason, owner=job.owner)
 
     def add(self, to_run: JobToRun, reason: str, *, cancel_wanted: bool) -> None:
         """Take in a job that was loaded, but whose job master found damaged records."""
         job_id = to_run.graph.job_id
         log.error("job %s goes to quarantine: %s", job_id, reason)
+        graph = to_run.graph
+        self._events.quarantined(job_id, reason, name=graph.name, owner=to_run.owner)
         self._jobs[job_id] = QuarantinedJob(
             job_id=job_id,
             reason=reason,
@@ -157,6 +164,7 @@ class Quarantine:
                     [to_run] = decide_recovery([stored], [], cancelled, admitted).run
                     self._check_outputs(job, to_run)
                     log.info("job %s leaves quarantine: it can be loaded again", job_id)
+                    self._events.released(to_run)
                     self._host.start(to_run)
                     del self._jobs[job_id]
                 case UnreadableJob(reason=reason, pointer=pointer):

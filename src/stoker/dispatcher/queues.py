@@ -98,6 +98,9 @@ class Queues:
         else:
             self._replan()
 
+    def is_admitted(self, job_id: JobId) -> bool:
+        return self._turns[job_id].is_set()
+
     async def wait_for_turn(self, job_id: JobId) -> None:
         await self._turns[job_id].wait()
 

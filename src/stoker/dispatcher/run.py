@@ -18,6 +18,7 @@ from stoker.core.errors import StokerError, StorageUnavailable
 from stoker.core.replacements import Replacement
 from stoker.dispatcher.attached_clients import cancel_abandoned_jobs
 from stoker.dispatcher.endpoint import Dispatcher
+from stoker.dispatcher.job_events import JobEvents
 from stoker.dispatcher.job_index import EndedJobs
 from stoker.dispatcher.job_metrics import measure_jobs
 from stoker.dispatcher.jobs import LiveJobs
@@ -33,6 +34,10 @@ from stoker.dispatcher.shutdown.run import (
 from stoker.dispatcher.stores import Stores, open_stores
 from stoker.dispatcher.submissions import Submissions
 from stoker.dispatcher.sweep import OrphanSweep
+from stoker.events.event import EventKind
+from stoker.events.intake import EventRecorder
+from stoker.events.log import EventLog
+from stoker.events.settings import SettingsWatch
 from stoker.ha.identity import bind_to_same_cluster
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.shutdowns import ShutdownRecord
@@ -92,7 +97,16 @@ async def _read_state(
 async def _serve(
     leadership: Leadership, services: DispatcherServices, stores: Stores, state: StoredState
 ) -> None:
-    jobs = LiveJobs(services, stores, state.recovery)
+    events = EventLog(
+        leadership,
+        services.storage,
+        services.ids,
+        intake=services.events,
+        options=services.event_log,
+        wall_clock=services.wall_clock,
+    )
+    _record_succession(leadership, services, events.record)
+    jobs = LiveJobs(services, stores, state.recovery, JobEvents(events.record))
     replacements = Replacements(services, stores, jobs)
     triggers = SavepointTriggers(jobs)
     shutdown = ClusterShutdown(
@@ -112,6 +126,7 @@ async def _serve(
         replacements=replacements,
         shutdown=shutdown,
         submissions=Submissions(state.recovery.submitted()),
+        events=events,
         token=leadership.token,
     )
     async with (
@@ -119,7 +134,11 @@ async def _serve(
         jobs.scope,
         services.rpc.running(dispatcher) as address,
     ):
+        scope.spawn("events", events.run(jobs.facts, is_storage_ours=state.is_storage_ours))
         services.undriven_jobs.decide_by(jobs.is_undriven)
+        jobs.events.recovering(
+            {each.graph.job_id for each in state.recovery.run if each.was_admitted}
+        )
         for to_run in state.recovery.run:
             jobs.start(to_run)
         for job_id in state.recovery.clean_up:
@@ -128,6 +147,8 @@ async def _serve(
         await leadership.publish(address)
         scope.spawn("clients", cancel_abandoned_jobs(dispatcher.clients, dispatcher))
         scope.spawn("shutdown", shutdown.run(dispatcher.cancel_job))
+        watch = SettingsWatch(leadership, events.record, services.read_settings)
+        scope.spawn("settings", watch.run())
         scope.spawn("retention", _prune_results(services, stores, jobs.ended))
         if state.is_storage_ours:
             sweep = OrphanSweep(
@@ -162,6 +183,30 @@ def _measured_leadership(
     with services.metrics.group() as metrics:
         measure_jobs(metrics, jobs, services.wall_clock)
         yield
+
+
+def _record_succession(
+    leadership: Leadership, services: DispatcherServices, record: EventRecorder
+) -> None:
+    grant = leadership.grant
+    now, moment = asyncio.get_running_loop().time(), services.wall_clock()
+
+    def wall_time(then: float | None) -> int | None:
+        return None if then is None else moment - round(1000 * (now - then))
+
+    previous = grant.previous
+    record(
+        EventKind.LEADER_CHANGED,
+        f"{leadership.process} leads in epoch {leadership.token.epoch}"
+        + (f", after {previous}" if previous else ""),
+        data={
+            "leader": leadership.process,
+            "epoch": leadership.token.epoch,
+            "previous": previous,
+            "noticed": wall_time(grant.vacancy_noticed_at),
+            "led": wall_time(grant.led_at),
+        },
+    )
 
 
 async def _prune_results(services: DispatcherServices, stores: Stores, ended: EndedJobs) -> None:

@@ -21,6 +21,7 @@ from stoker.core.errors import (
 from stoker.core.ids import JobId
 from stoker.dispatcher.jobs import LiveJobs
 from stoker.gateways.dispatcher import SavepointStatus
+from stoker.gateways.job import JobToRun, RunningJob
 
 log = logging.getLogger(__name__)
 
@@ -84,12 +85,26 @@ class SavepointTriggers:
             running = job.running.value if job is not None else None
             if running is None:
                 raise CannotTakeSavepoint(f"job {job_id} is not running; try again when it is")
-            taken: SavepointTaken = await running.savepoint(request)
+            assert job is not None
+            taken = await self._take_recorded(job.to_run, running, request)
             if request.cancel:
                 await cancel(job_id)
         except StokerError as error:
             return SavepointStatus(done=True, error=type(error).__name__, message=error.message)
         return SavepointStatus(done=True, taken=taken)
+
+    async def _take_recorded(
+        self, to_run: JobToRun, running: RunningJob, request: SavepointRequest
+    ) -> SavepointTaken:
+        events = self._jobs.events
+        events.savepoint_begun(to_run, request)
+        try:
+            taken = await running.savepoint(request)
+        except StokerError as error:
+            events.savepoint_failed(to_run, error.message)
+            raise
+        events.savepoint_completed(to_run, taken)
+        return taken
 
     async def status(self, job_id: JobId, trigger_id: str, seconds: float) -> SavepointStatus:
         operation = self._operations.get((job_id, trigger_id))

@@ -9,6 +9,9 @@ from stoker.core.errors import SavepointFailed
 from stoker.core.ids import Ids
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.dispatcher.undriven_jobs import UndrivenJobs
+from stoker.events.intake import EventIntake
+from stoker.events.options import EventOptions
+from stoker.events.settings import ReadSettings, no_settings
 from stoker.gateways.job import StartJob
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.shutdowns import ShutdownFollower
@@ -38,6 +41,11 @@ class DispatcherServices:
     queues: QueueOptions = field(default_factory=QueueOptions)
     savepoints: SavepointServices = field(default_factory=SavepointServices)
     repartition: RepartitionState = cannot_repartition
+    events: EventIntake = field(default_factory=EventIntake)
+    """Where the leading parts of this process record events."""
+    event_log: EventOptions = field(default_factory=EventOptions)
+    read_settings: ReadSettings = no_settings
+    """The tokens and the configuration of this process, whose changes are events."""
     undriven_jobs: UndrivenJobs = field(default_factory=UndrivenJobs)
     metrics: MetricGroup = field(default_factory=unread_metrics)
     shutdowns: ShutdownFollower | None = None

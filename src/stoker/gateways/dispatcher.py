@@ -15,6 +15,7 @@ from stoker.core.results import JobDetails, JobResult, JobSummary
 from stoker.core.rows import QueryResult
 from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.values import Millis, Value
+from stoker.events.query import EventPage, EventQuery
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
 from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
@@ -151,6 +152,10 @@ class DispatcherGateway(Protocol):
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
     ) -> LogPiece:
         """Works while the attempt runs and after its end. NotFound for an unknown attempt."""
+        ...
+
+    async def read_events(self, query: EventQuery) -> EventPage:
+        """Events of the log that are on record; those of the last moment may be missing yet."""
         ...
 
     async def read_rows(self, job_id: JobId, query: int | None, offset: int) -> RowsPiece:

@@ -18,6 +18,7 @@ from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import (
     Conflict,
+    CorruptContent,
     Fenced,
     LeadershipLost,
     NotFound,
@@ -43,7 +44,7 @@ from stoker.ha.follow import wait_until_connected
 from stoker.ha.grant import Grant
 from stoker.ha.leadership import Leadership
 from stoker.ha.publication import LeaderPublication
-from stoker.ha.record import StoredRecord, encode
+from stoker.ha.record import StoredRecord, decode_record, encode
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,16 @@ class Candidacy(StoredRecord, frozen=True, kw_only=True):
     nonce: str
     session: str
     """The session with the coordinator that owns the election key."""
+
+
+def _previous_leader(epoch: Versioned | None) -> ResourceId | None:
+    """None also for a record that cannot be read: who led before decides nothing."""
+    if epoch is None:
+        return None
+    try:
+        return decode_record(epoch.value, Candidacy, keys.EPOCH).process
+    except CorruptContent:
+        return None
 
 
 @dataclass(frozen=True)
@@ -202,6 +213,8 @@ class LeaderElection:
             process=self._process,
             epoch=versions[1],
             vacancy_noticed_at=asked_at if holder is None else None,
+            previous=_previous_leader(epoch),
+            led_at=asyncio.get_running_loop().time(),
         )
 
     def _is_ours(self, holder: Versioned) -> bool:

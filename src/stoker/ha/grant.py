@@ -25,12 +25,18 @@ class Grant:
         process: ResourceId,
         epoch: int,
         vacancy_noticed_at: float | None = None,
+        previous: ResourceId | None = None,
+        led_at: float = 0.0,
     ) -> None:
         self.coordinator = coordinator
         self.process = process
         self.epoch = epoch
         self.vacancy_noticed_at = vacancy_noticed_at
         """Loop time at which this process saw that nobody leads; None if it led before."""
+        self.previous = previous
+        """The process that led before; None for the first leader."""
+        self.led_at = led_at
+        """Loop time from which the process leads."""
         self._revoked = asyncio.Event()
 
     @property

@@ -22,6 +22,9 @@ RESULTS: Final = "results"
 CANCELLATIONS: Final = "wishes"
 ATTEMPTS: Final = "attempts"
 REPLACEMENTS: Final = "replacements"
+RECENT_EVENTS: Final = "events/recent"
+EVENT_INDEX: Final = "events/index"
+NOTED_SETTINGS: Final = "events/settings"
 MASTERS: Final = "masters"
 """One ephemeral key for each running master."""
 
@@ -124,6 +127,15 @@ def query_result(number: int) -> str:
 def query_rows(number: int, piece: int) -> str:
     """Path of a piece of a query's rows, within the folder of the attempt."""
     return f"{number:06}/rows-{piece:06}.json"
+
+
+EVENTS_FOLDER: Final = "events"
+"""Folder of the segments of the event log in the storage."""
+
+
+def event_segment(epoch: int, number: int, nonce: str) -> str:
+    """Path of the segment that begins with this event. Two leaders never write the same path."""
+    return f"{EVENTS_FOLDER}/{epoch:010}-{number:012}-{nonce[:16]}.json"
 
 
 def part(text: str) -> str:

@@ -30,6 +30,8 @@ from stoker.config.configuration import Configuration
 from stoker.config.processes import ClusterOptions, MasterOptions, ProcessOptions
 from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
+from stoker.events.options import EventOptions
+from stoker.events.settings import ReadSettings, Settings
 from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.inspection import INSPECTION
 from stoker.gateways.leases import LeaseOptions
@@ -103,6 +105,18 @@ RPC_PORT = "jobmanager.rpc.port"
 REST_ADDRESS = "rest.address"
 _OLDEST_REQUEST_SECONDS = 24 * 60 * 60.0
 """No request is handled for so long."""
+_OF_ONE_PROCESS = frozenset(
+    {
+        RPC_ADDRESS,
+        RPC_PORT,
+        REST_ADDRESS,
+        BIND_PORT,
+        "jobmanager.bind-host",
+        "jobmanager.resource-id",
+        "rest.bind-address",
+    }
+)
+"""Options that masters of one cluster usually set differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +208,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         metrics=metrics,
         shutdowns=shutdowns,
         repartition=partial(repartitioned_savepoint, open_storage=places.open),
+        read_settings=_settings_of(configuration),
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     auditing = configuration.of(AuditOptions)
@@ -370,6 +385,23 @@ def _places(configuration: Configuration) -> Places:
     return foreign_places((each for each in directories if each), options.allowed_schemes)
 
 
+def _settings_of(configuration: Configuration) -> ReadSettings:
+    """The settings whose changes are told; not the addresses, which differ with each process."""
+    options = {
+        key: text for key, text in configuration.redacted().items() if key not in _OF_ONE_PROCESS
+    }
+    tokens = token_file(configuration.of(RestSecurityOptions))
+
+    def read() -> Settings:
+        known = () if tokens is None else tokens.tokens
+        return Settings(
+            tokens={token.id: f"{token.name} ({token.role})" for token in known},
+            configuration=options,
+        )
+
+    return read
+
+
 def part_options(configuration: Configuration) -> PartOptions:
     return PartOptions(
         heartbeat=configuration.of(HeartbeatOptions),
@@ -379,4 +411,5 @@ def part_options(configuration: Configuration) -> PartOptions:
         resource_manager=configuration.of(ResourceManagerOptions),
         job_master=configuration.of(JobMasterOptions),
         savepoints=configuration.of(SavepointOptions),
+        events=configuration.of(EventOptions),
     )

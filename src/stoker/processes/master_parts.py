@@ -24,6 +24,9 @@ from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.dispatcher.run import lead_dispatcher
 from stoker.dispatcher.services import DispatcherServices, RepartitionState, cannot_repartition
 from stoker.dispatcher.undriven_jobs import UndrivenJobs
+from stoker.events.intake import EventIntake
+from stoker.events.options import EventOptions
+from stoker.events.settings import ReadSettings, no_settings
 from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import RESOURCE_MANAGER
@@ -70,6 +73,7 @@ class PartOptions:
     resource_manager: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
     job_master: JobMasterOptions = field(default_factory=JobMasterOptions)
     savepoints: SavepointOptions = field(default_factory=SavepointOptions)
+    events: EventOptions = field(default_factory=EventOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,8 @@ class MasterServices:
     repartition: RepartitionState = cannot_repartition
     metrics: MetricGroup = field(default_factory=unread_metrics)
     """The group of the process."""
+    read_settings: ReadSettings = no_settings
+    """The tokens and the configuration of this process."""
     shutdowns: ShutdownFollower | None = None
     """Run by the owner of the process; None where the cluster cannot be shut down."""
 
@@ -115,6 +121,7 @@ class MasterParts:
         self._masters = MasterDirectory(services.coordinator)
         self._epochs = EpochFollower(services.coordinator)
         self._undriven_jobs = UndrivenJobs()
+        self._events = EventIntake()
         self._failsafe = FailsafeMaster(
             services.resource_id,
             rpc=services.rpc,
@@ -172,6 +179,7 @@ class MasterParts:
                     options=services.options.resource_manager,
                     provider=services.provider,
                     metrics=services.metrics,
+                    events=self._events,
                 ),
             ),
         )
@@ -217,6 +225,9 @@ class MasterParts:
                     savepoints=savepoints,
                     queues=services.options.queues,
                     repartition=services.repartition,
+                    events=self._events,
+                    event_log=services.options.events,
+                    read_settings=services.read_settings,
                     undriven_jobs=self._undriven_jobs,
                     metrics=services.metrics,
                     shutdowns=services.shutdowns,

@@ -17,6 +17,8 @@ from stoker.core.errors import NotFound, StokerError
 from stoker.core.ids import InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.values import FencingToken
+from stoker.events.event import EventKind
+from stoker.events.intake import EventRecorder
 from stoker.gateways.jobmaster import JobMasterGateway
 from stoker.gateways.resourcemanager import (
     RESOURCE_MANAGER,
@@ -62,6 +64,7 @@ class ResourceManager(Endpoint):
         super().__init__(RESOURCE_MANAGER, token=token)
         self._token = token
         self._services = services
+        self._record = EventRecorder(services.events, token.epoch, services.wall_clock)
         self._slots = SlotManager(services.ids, services.options.rules)
         self._executors: dict[InstanceId, RegisteredExecutor] = {}
         self._newest: dict[ResourceId, InstanceId] = {}
@@ -160,8 +163,23 @@ class ResourceManager(Endpoint):
             len(registration.report.slots),
             registration.address,
         )
+        self._record_registration(registration)
         self._assign()
         return Registered()
+
+    def _record_registration(self, registration: TaskExecutorRegistration) -> None:
+        slots = len(registration.report.slots)
+        host = registration.host or registration.address
+        self._record(
+            EventKind.EXECUTOR_REGISTERED,
+            f"task executor {registration.resource_id} registered with {slots} slots at {host}",
+            data={
+                "executor": registration.resource_id,
+                "instance": registration.instance,
+                "slots": slots,
+                "host": host,
+            },
+        )
 
     async def _live_duplicate(self, registration: TaskExecutorRegistration) -> str | None:
         """Address of another live process with the same id: they would replace each other."""
@@ -215,6 +233,11 @@ class ResourceManager(Endpoint):
         resource_id = known.registration.resource_id
         log.warning("task executor %s is lost: %s", resource_id, reason)
         self._lost.increment()
+        self._record(
+            EventKind.EXECUTOR_LOST,
+            f"task executor {resource_id} is gone: {reason}",
+            data={"executor": resource_id, "instance": instance, "reason": reason},
+        )
         known.watch.cancel()
         self.executor_beats.unmonitor_target(instance)
         self._slots.unregister(instance)
@@ -237,6 +260,7 @@ class ResourceManager(Endpoint):
             if known.registration.resource_id == resource_id:
                 self._slots.drain(instance)
                 await known.gateway.drain(self._token, seconds)
+                self._record_draining(known, "it was asked to drain")
                 return
         raise NotFound(
             f"no task executor with id {resource_id} is registered; GET /taskmanagers lists those "
@@ -258,8 +282,21 @@ class ResourceManager(Endpoint):
         ):
             known = self._executors[instance]
             log.info("releasing idle task executor %s", known.registration.resource_id)
+            self._record_draining(known, "it was idle")
             self._slots.drain(instance)
             self.scope.spawn(f"release {instance}", self._release(instance))
+
+    def _record_draining(self, known: RegisteredExecutor, reason: str) -> None:
+        registration = known.registration
+        self._record(
+            EventKind.EXECUTOR_DRAINING,
+            f"task executor {registration.resource_id} drains: {reason}",
+            data={
+                "executor": registration.resource_id,
+                "instance": registration.instance,
+                "reason": reason,
+            },
+        )
 
     async def _release(self, instance: InstanceId) -> None:
         """Repeat the request until it is answered: the slots here are lost to jobs already."""

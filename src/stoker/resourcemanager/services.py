@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from stoker.aio.clock import WallClock
 from stoker.core.ids import Ids
+from stoker.events.intake import EventIntake
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.metrics.registry import MetricGroup, unread_metrics
 from stoker.resourcemanager.options import ResourceManagerOptions
@@ -18,5 +19,7 @@ class ResourceManagerServices:
     wall_clock: WallClock
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     options: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
+    events: EventIntake = field(default_factory=EventIntake)
+    """Where the leading parts of this process record events."""
     provider: Provider = field(default_factory=StandaloneProvider)
     metrics: MetricGroup = field(default_factory=unread_metrics)

@@ -5,7 +5,6 @@ from functools import cache
 
 from stoker.rest.control.audit_handlers import AUDIT_HANDLERS
 from stoker.rest.control.cluster import CLUSTER_HANDLERS
-from stoker.rest.control.events import EVENT_HANDLERS
 from stoker.rest.control.processes import PROCESS_HANDLERS
 from stoker.rest.control.prometheus import PROMETHEUS_HANDLERS
 from stoker.rest.control.quarantine_handlers import QUARANTINE_HANDLERS
@@ -13,6 +12,7 @@ from stoker.rest.control.queue_handlers import QUEUE_HANDLERS
 from stoker.rest.control.savepoint_handlers import SAVEPOINT_HANDLERS
 from stoker.rest.control.session_handlers import SESSION_HANDLERS
 from stoker.rest.control.upgrade_handlers import UPGRADE_HANDLERS
+from stoker.rest.events.handlers import EVENT_HANDLERS
 from stoker.rest.flink.absent_handlers import ABSENT_HANDLERS
 from stoker.rest.flink.accumulators import ACCUMULATOR_HANDLERS
 from stoker.rest.flink.applications import APPLICATION_HANDLERS

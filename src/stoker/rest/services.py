@@ -15,7 +15,8 @@ from stoker.gateways.inspection import InspectionGateway
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.metrics.registry import MetricRegistry
-from stoker.rest.control.feed import ClusterFeed
+from stoker.rest.events.feed import ClusterFeed
+from stoker.rest.events.log_feed import LogFeed
 from stoker.rest.http.access import Access
 from stoker.rest.http.page_access import PageSessions
 from stoker.rest.job_list.snapshots import FindDispatcher, JobListSnapshot, SharedSnapshots
@@ -75,6 +76,7 @@ class RestServices:
     """The storages of savepoints that requests may name."""
     snapshots: SharedSnapshots = field(default_factory=SharedSnapshots)
     feed: ClusterFeed = field(default_factory=ClusterFeed)
+    log_feed: LogFeed = field(default_factory=LogFeed)
     compilations: CompilationTurns = field(default_factory=CompilationTurns)
     metrics: MetricRegistry = field(default_factory=MetricRegistry)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))

@@ -1,12 +1,17 @@
 """The events in a cluster, as its engines and clients see them, and the invariants on them."""
 
 import math
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.events.event import ENDS, EventKind, LoggedEvent
+from stoker.events.missing import END_KINDS
 
 WAKING_SECONDS: Final = 7.0
 """Seconds after waking up within which work that was frozen beyond its lease has ended.
@@ -139,3 +144,33 @@ class History:
         """Whether the last attempt had ended: the job may keep the state that it had reached."""
         spans = [span for span in self.attempts if span.job_id == job_id]
         return bool(spans) and all(span.ended is not None and span.ended < at for span in spans)
+
+
+def broken_log_invariants(
+    events: Sequence[LoggedEvent], final: Mapping[JobId, JobStatus], jobs: Container[JobId]
+) -> list[str]:
+    """One sentence for each fault of the event log, for the acknowledged jobs among `final`."""
+    ids = [event.id for event in events]
+    faults = [
+        f"event {later} stands behind {earlier}"
+        for earlier, later in pairwise(ids)
+        if later <= earlier
+    ]
+    counts = Counter((event.job, event.kind) for event in events)
+    for job_id, status in final.items():
+        if job_id not in jobs:
+            continue
+        expected = [EventKind.JOB_SUBMITTED]
+        if status.globally_terminal:
+            expected.append(END_KINDS[status])
+        faults += [
+            f"job {job_id} has {counts[job_id, kind]} events {kind}"
+            for kind in expected
+            if counts[job_id, kind] != 1
+        ]
+        faults += [
+            f"job {job_id} is {status} and has an event {kind}"
+            for kind in ENDS
+            if kind not in expected and counts[job_id, kind]
+        ]
+    return faults

@@ -6,7 +6,7 @@ The dispatcher answers like the real one and can be told to refuse. Its jobs, th
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,11 +25,15 @@ from stoker.core.errors import (
     NotFound,
 )
 from stoker.core.graph import JobGraph, Program, Sink, SqlScript
-from stoker.core.ids import BlobKey, Ids, InstanceId, JobId, ResourceId, SessionId
+from stoker.core.ids import AttemptId, BlobKey, Ids, InstanceId, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult, summary_of
 from stoker.core.rows import Column, QueryResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
+from stoker.events.event import LoggedEvent
+from stoker.events.layout import LogState
+from stoker.events.query import EventPage, EventQuery, LogPart, answer
+from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import (
     CallerRights,
     ClusterOverview,
@@ -105,6 +109,8 @@ class DispatcherInMemory(DispatcherGateway):
         self.gate = asyncio.Event()
         """`jobs_since` waits for it; set unless a test clears it."""
         self.gate.set()
+        self.events: list[LoggedEvent] = []
+        """The event log."""
         self.arrived = asyncio.Event()
         """Set by the first call of `jobs_since`."""
 
@@ -230,6 +236,21 @@ class DispatcherInMemory(DispatcherGateway):
         if job_id not in self.quarantine:
             raise NotFound(f"no job with id {job_id} is in quarantine")
         return self.quarantine[job_id]
+
+    async def read_events(self, query: EventQuery) -> EventPage:
+        self._check()
+        state = LogState().with_recent(self.events)
+
+        async def read(part: LogPart) -> Sequence[LoggedEvent]:
+            return state.recent
+
+        return await answer(query, state, read)
+
+    async def read_attempt_log(
+        self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
+    ) -> LogPiece:
+        await self.job_details(job_id)
+        raise NotFound(f"job {job_id} has no attempt {attempt}")
 
     async def read_rows(self, job_id: JobId, query: int | None, offset: int) -> RowsPiece:
         await self.job_details(job_id)

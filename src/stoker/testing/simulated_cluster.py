@@ -27,6 +27,9 @@ from stoker.core.results import AttemptOutcome, JobSummary
 from stoker.core.states import JobStatus
 from stoker.dispatcher.options import QueueOptions
 from stoker.dispatcher.services import RepartitionState, cannot_repartition
+from stoker.events.event import EventId, LoggedEvent
+from stoker.events.options import EventOptions
+from stoker.events.query import EventPage, EventQuery
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
@@ -46,7 +49,7 @@ from stoker.taskexecutor.services import TaskExecutorServices
 from stoker.taskexecutor.slots import SavedSlot
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
-from stoker.testing.history import History
+from stoker.testing.history import History, broken_log_invariants
 from stoker.testing.process_view import ProcessCoordinator, ProcessSlots, ProcessStorage, Slowness
 from stoker.testing.virtual_time import VirtualTimeLoop, running_process, virtual_wall_clock
 
@@ -80,6 +83,8 @@ class RandomFaults:
 T = TypeVar("T")
 
 SESSION_TIMEOUT = 4.0
+EVENTS_SECONDS = 20.0
+"""Within this time after all faults, everything that happened is in the event log."""
 HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
 RETRY = RegistrationOptions(error_delay=timedelta(seconds=1), refused_delay=timedelta(seconds=1))
 
@@ -123,6 +128,7 @@ class SimulatedCluster:
     slots: int = 2
     queues: QueueOptions = field(default_factory=QueueOptions)
     job_master: JobMasterOptions = field(default_factory=JobMasterOptions)
+    event_options: EventOptions = field(default_factory=EventOptions)
     history: History = field(default_factory=History)
     repartition: RepartitionState = cannot_repartition
     """How masters repartition the state in a savepoint."""
@@ -182,7 +188,10 @@ class SimulatedCluster:
             open_storage=lambda _url: self.saved,
             repartition=self._repartition,
             options=PartOptions(
-                heartbeat=HEARTBEAT, queues=self.queues, job_master=self.job_master
+                heartbeat=HEARTBEAT,
+                queues=self.queues,
+                job_master=self.job_master,
+                events=self.event_options,
             ),
             shutdowns=shutdowns,
             metrics=metrics.process,
@@ -369,12 +378,33 @@ class SimulatedCluster:
 
     async def broken_invariants(self) -> list[str]:
         jobs = await self.jobs()
-        return self.history.broken_invariants({job.job_id: job.status for job in jobs})
+        final = {job.job_id: job.status for job in jobs}
+        # The event log is written a moment after what it tells of.
+        await asyncio.sleep(EVENTS_SECONDS)
+        return [
+            *self.history.broken_invariants(final),
+            *broken_log_invariants(await self.events(), final, self.history.acknowledged),
+        ]
+
+    async def events(self) -> list[LoggedEvent]:
+        """The whole event log of the leader, oldest first."""
+        found: list[LoggedEvent] = []
+        mark: EventId | None = None
+        while True:
+            query = EventQuery(mark=mark, oldest_first=True)
+            page = await self.ask(partial(_read_events, query))
+            found.extend(page.events)
+            if (mark := page.mark) is None:
+                return found
 
     async def jobs(self) -> list[JobSummary]:
         """All jobs that the leading dispatcher knows, each once."""
         known = await self.ask(lambda dispatcher: dispatcher.jobs_since(None, 0))
         return list({job.job_id: job for job in (*known.ended, *known.live)}.values())
+
+
+async def _read_events(query: EventQuery, dispatcher: DispatcherGateway) -> EventPage:
+    return await dispatcher.read_events(query)
 
 
 async def _next_status(job_id: JobId, known: JobStatus, dispatcher: DispatcherGateway) -> JobStatus:

@@ -3,12 +3,18 @@
 import ast
 from pathlib import Path
 
+import stoker.events
 import stoker.ha
-from stoker.core.failpoints import FAILPOINTS
+from stoker.core.failpoints import EVENT_FAILPOINTS, FAILPOINTS
 
 SOURCES = Path(stoker.ha.__file__).parent
 MODULES = sorted(
-    [*SOURCES.glob("stores/*.py"), SOURCES / "election.py", SOURCES / "publication.py"]
+    [
+        *SOURCES.glob("stores/*.py"),
+        SOURCES / "election.py",
+        SOURCES / "publication.py",
+        *Path(stoker.events.__path__[0]).glob("*.py"),
+    ]
 )
 
 WRITES = {"commit", "commit_until_superseded", "write", "create", "delete", "delete_tree", "upload"}
@@ -90,7 +96,7 @@ def test_every_listed_failpoint_exists_in_the_code():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
     ]
-    assert set(FAILPOINTS) - set(calls) == set()
+    assert (FAILPOINTS | EVENT_FAILPOINTS) - set(calls) == set()
 
 
 def test_a_write_without_a_failpoint_is_found():

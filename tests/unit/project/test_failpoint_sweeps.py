@@ -6,6 +6,7 @@ import pytest
 
 from chaos.test_deaths_of_owners import TESTED_DRIVER_FAILPOINTS
 from simulation.test_crash_sweep import PASSED
+from simulation.test_events import IN_A_LOG
 from simulation.test_replacements import DEATHS
 from simulation.test_shutdown import ON_THE_WAY
 from stoker.core import failpoints
@@ -26,6 +27,7 @@ ALL = frozenset[str]().union(
 SWEPT = frozenset(
     {
         *PASSED,
+        *IN_A_LOG,
         *STORE_FAILPOINTS,
         *PUBLISHING,
         *TAKING,
@@ -56,6 +58,8 @@ NAMED = {
     "stop.before-record": "simulation/test_replacements.py",
     "stop.after-record": "simulation/test_savepoints.py",
     "savepoints.after-record": "simulation/test_savepoints.py",
+    "events.before-settings": "unit/events/test_settings.py",
+    "events.after-settings": "unit/events/test_settings.py",
     "shutdown.before-forgetting": "simulation/test_shutdown.py",
     "shutdown.after-forgetting": "simulation/test_shutdown.py",
 }

@@ -95,7 +95,7 @@ async def test_secrets_are_redacted_and_the_rest_is_shown(master: Master) -> Non
     async with master.in_process() as http:
         config = (await http.get(f"/jobs/{FAILED}/config")).text
         history = (await http.get(f"/jobs/{FAILED}/exceptions")).json()["exceptionHistory"]
-        events = await http.get(f"/jobs/{FAILED}/events")
+        events = await http.get(f"/events?topics=job:{FAILED}")
     assert MASK in config
     assert "2026-11-01" in config
     trace = history["entries"][0]["stacktrace"]

@@ -98,8 +98,10 @@ class ReplacementDriver:
         store: ReplacementStore,
         services: DispatcherServices,
         dispatcher: DispatcherActions,
+        on_phase: Callable[[Replacement], None],
     ) -> None:
         self.plan = Latest(plan)
+        self._on_phase = on_phase
         self._fresh_order = fresh_order
         self._store = store
         self._services = services
@@ -216,6 +218,7 @@ class ReplacementDriver:
             )
             self._phase_since = asyncio.get_running_loop().time()
             self._refusal = None
+            self._on_phase(following)
         self.plan.set(following)
 
     def _stop(self, plan: Replacement) -> None:

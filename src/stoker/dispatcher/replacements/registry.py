@@ -125,6 +125,7 @@ class Replacements:
         )
         await self._store.create(plan, graph)
         log.info("replacement of job %s (%s) begins", plan.job_id, plan.kind)
+        self._record_phase(plan)
         self._start(plan, order, dispatcher)
         await self._forget_old()
 
@@ -144,11 +145,19 @@ class Replacements:
 
     def _start(self, plan: Replacement, order: str, dispatcher: DispatcherActions) -> None:
         driver = ReplacementDriver(
-            plan, order, store=self._store, services=self._services, dispatcher=dispatcher
+            plan,
+            order,
+            store=self._store,
+            services=self._services,
+            dispatcher=dispatcher,
+            on_phase=self._record_phase,
         )
         self._drivers[(plan.job_id, plan.trigger_id)] = driver
         if not plan.phase.over:
             self._jobs.scope.spawn(f"replacement {plan.trigger_id}", driver.run())
+
+    def _record_phase(self, plan: Replacement) -> None:
+        self._jobs.events.replaced(plan, self._jobs.name_of(plan.job_id))
 
     def _plans(self) -> list[Replacement]:
         return [driver.plan.value for driver in self._drivers.values()]

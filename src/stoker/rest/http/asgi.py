@@ -1,6 +1,7 @@
 """Requests and responses over ASGI, as far as handlers need them."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
@@ -11,6 +12,8 @@ from stoker.core.errors import InvalidInput, TooLarge
 
 if TYPE_CHECKING:
     from stoker.rest.http.access import Requester
+
+log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -128,8 +131,16 @@ class Response:
 class Stream:
     """A response whose body is produced while it is sent, until it ends or the client leaves."""
 
-    def __init__(self, chunks: AsyncGenerator[bytes, None], *, media_type: str) -> None:
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        *,
+        media_type: str,
+        patience: float | None = None,
+    ) -> None:
+        """`patience`: seconds for which the client may take nothing; None for no limit."""
         self._chunks = chunks
+        self._patience = patience
         self._media_type = media_type
 
     async def send(self, receive: Receive, send: Send) -> None:
@@ -149,7 +160,14 @@ class Stream:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         async with aclosing(self._chunks) as chunks:
             async for chunk in chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                try:
+                    async with asyncio.timeout(self._patience):
+                        message = {"type": "http.response.body", "body": chunk, "more_body": True}
+                        await send(message)
+                except TimeoutError:
+                    # A response that is left incomplete closes its connection.
+                    log.info("a client that reads nothing loses its stream")
+                    return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

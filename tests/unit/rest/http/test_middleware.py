@@ -46,7 +46,7 @@ EVERY_ANSWER = {
         ("GET", "/icon.svg", 200),
         ("GET", "/openapi.json", 200),
         ("GET", "/jobmanager/log", 200),
-        ("GET", f"/jobs/{FINISHED}/events", 200),
+        ("GET", f"/events?topics=job:{FINISHED}", 200),
         ("PATCH", f"/jobs/{RUNNING}", 202),
         ("PATCH", f"/jobs/{RUNNING}?mode=stop", 308),
         ("GET", "/jobs/xyz", 400),
@@ -292,7 +292,7 @@ async def test_an_upload_whose_media_type_has_capital_letters_is_an_upload() -> 
     assert answer.status_code == 429
 
 
-@pytest.mark.parametrize("path", ["/events", "/v1/events/", f"/jobs/{RUNNING}/events"])
+@pytest.mark.parametrize("path", ["/events", "/v1/events/", "/events?topics=log"])
 async def test_streams_beyond_the_limit_are_refused(path: str) -> None:
     master = Master(options=RestOptions(bind_port="0", max_event_streams=0))
     async with master.in_process() as http:

@@ -8,6 +8,7 @@ import pytest
 
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
+from stoker.events.event import EventKind
 from stoker.rest.app import ROUTES, build_app
 from stoker.rest.http.ownership import JOB_PARAMETERS
 from stoker.rest.http.routing import path_parameters
@@ -15,10 +16,13 @@ from stoker.rest.options import RestOptions
 from stoker.security.tokens import Permission, Role, Token, TokenFile, allows, hash_of, text_of
 from stoker.testing.rest import Master, parts
 from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, new_graph
+from unit.events.logged import event
 from unit.rest.http.test_permissions import operations, spellings, status_of
 
 OF_NO_JOB = {
     "/config",
+    "/events",
+    "/events/log",
     "/jobs",
     "/jobs/overview",
     "/jars/upload",
@@ -172,3 +176,26 @@ async def test_without_tokens_a_job_belongs_to_the_user_who_runs_the_master() ->
     async with master.in_process() as http:
         await http.post("/jobs", files=parts(new_graph()))
         assert (await http.get(f"/jobs/{NEW}/details")).json()["owner"] == "stoker"
+
+
+async def test_a_stream_about_a_job_is_for_its_owner(master: Master) -> None:
+    """The topic names the job, not the path."""
+    path = f"/events?topics=job:{FINISHED}"
+    refused = await get(master, path, "ana")
+    assert refused.status_code == 403
+    assert "belongs to another owner" in refused.json()["errors"][0]
+    for name in ("bob", "eve", "op"):
+        assert (await get(master, path, name)).status_code == 200
+
+
+async def test_the_event_log_shows_the_events_of_one_s_own_jobs(master: Master) -> None:
+    master.dispatcher.events = [
+        event(1, 1, job=RUNNING, owner="ana"),
+        event(1, 2, job=FINISHED, owner="bob"),
+        event(1, 3, EventKind.LEADER_CHANGED, job=None),
+    ]
+    for name, expected in (("ana", ["1-1"]), ("bob", ["1-2"]), ("op", ["1-3", "1-2", "1-1"])):
+        answer = (await get(master, "/events/log", name)).json()
+        assert [each["id"] for each in answer["events"]] == expected
+    assert (await get(master, "/events/log?owner=ana", "ana")).status_code == 200
+    assert (await get(master, "/events/log?owner=bob", "ana")).status_code == 403

@@ -83,7 +83,7 @@ async def test_operations_that_flink_lacks_are_described_too() -> None:
     async with Master().in_process() as http:
         paths = (await http.get("/openapi.json")).json()["paths"]
     assert {"/savepoints", "/queues", "/quarantine"} <= paths.keys()
-    assert {"/events", "/jobs/{jobid}/events", "/jobs/{jobid}/details"} <= paths.keys()
+    assert {"/events", "/events/log", "/jobs/{jobid}/details"} <= paths.keys()
 
 
 async def test_the_submission_is_described_as_multipart() -> None:

@@ -6,30 +6,41 @@ follows. One look is made for all, by whichever stream is due first, and the enc
 for a while, so that every stream can take them.
 
 Invariant: a stream sends the state at some look, and then the changes of every later look in order.
-A stream that has fallen behind the changes that are kept ends; its client connects again and begins
-with the present state.
+A stream that has fallen behind the changes that are kept is told so, and begins again with the
+present state.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from itertools import islice
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from stoker.api.control import ClusterEvent, JobEvent
+from stoker.api.events import ClusterEvent, JobEvent
 from stoker.core.ids import JobId
 from stoker.core.results import JobSummary
 from stoker.gateways.dispatcher import ClusterOverview
 from stoker.rest.job_list.deltas import JobList
 
 POLL_SECONDS = 0.5
+Topic = Literal["jobs", "cluster"]
 Look = Callable[[], Awaitable[tuple[JobList, ClusterOverview]]]
 """Asks the leading dispatcher for all jobs and for the figures of the cluster."""
 
 
 class FellBehind(Exception):
     """The changes that a stream needs next are no longer kept."""
+
+
+class Change(NamedTuple):
+    """A part of the stream, and who may see it."""
+
+    topic: Topic
+    owner: str
+    """Owner of the job; empty for the cluster."""
+    content: bytes
 
 
 class ClusterFeed:
@@ -39,20 +50,19 @@ class ClusterFeed:
         self._looked_at: float | None = None
         self._number = 0
         """Number of the latest change."""
-        self._changes: deque[bytes] = deque(maxlen=kept)
+        self._changes: deque[tuple[Change, ...]] = deque(maxlen=kept)
         self._known: dict[JobId, JobSummary] = {}
         self._live: tuple[JobSummary, ...] = ()
         self._cluster: ClusterOverview | None = None
 
-    async def begin(self, look: Look) -> tuple[int, bytes]:
-        """The number of the latest change, and the state after it as events."""
+    async def begin(self, look: Look) -> tuple[int, list[Change]]:
+        """The number of the latest change, and the state after it."""
         await self._refresh(look)
         assert self._cluster is not None
         # The first events are the live jobs; a client gets the ended ones from the job list.
-        events = [encode_event("job", _job(job)) for job in self._live]
-        return self._number, b"".join([_cluster_event(self._cluster), *events])
+        return self._number, [_of_cluster(self._cluster), *map(_of_job, self._live)]
 
-    async def changes_after(self, number: int, look: Look) -> tuple[int, bytes]:
+    async def changes_after(self, number: int, look: Look) -> tuple[int, list[Change]]:
         """The number of the latest change, and all changes after the given one; maybe none.
 
         Raises FellBehind, or what `look` raises.
@@ -61,7 +71,8 @@ class ClusterFeed:
         missed = self._number - number
         if missed > len(self._changes):
             raise FellBehind
-        return self._number, b"".join(tuple(self._changes)[len(self._changes) - missed :])
+        recent = islice(self._changes, len(self._changes) - missed, None)
+        return self._number, [change for changes in recent for change in changes]
 
     async def _refresh(self, look: Look) -> None:
         """Look, unless another stream has done so a moment ago."""
@@ -79,21 +90,21 @@ class ClusterFeed:
                 self._number = 0
 
     def _add(self, jobs: JobList, overview: ClusterOverview) -> None:
-        pieces = [] if overview == self._cluster else [_cluster_event(overview)]
+        changes = [] if overview == self._cluster else [_of_cluster(overview)]
         known = {job.job_id: job for job in jobs.all_jobs()}
-        pieces += [
-            encode_event("job", _job(job)) for job in changed_jobs(self._known, known.values())
-        ]
+        changes += map(_of_job, changed_jobs(self._known, known.values()))
         gone = self._known.keys() - known.keys()
-        pieces += [encode_event("removed", {"jid": job_id}) for job_id in sorted(gone)]
+        changes += [_of_removed(self._known[job_id]) for job_id in sorted(gone)]
         self._known, self._live, self._cluster = known, tuple(jobs.live.values()), overview
-        if pieces:
+        if changes:
             self._number += 1
-            self._changes.append(b"".join(pieces))
+            self._changes.append(tuple(changes))
 
 
-def encode_event(name: str, content: Any) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(content))
+def encode_event(name: str, content: Any, *, event_id: str | None = None) -> bytes:
+    """A message of the stream. A client that connects again names the last id that it got."""
+    head = b"" if event_id is None else b"id: %s\n" % event_id.encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (head, name.encode(), msgspec.json.encode(content))
 
 
 def changed_jobs(before: dict[JobId, JobSummary], jobs: Iterable[JobSummary]) -> list[JobSummary]:
@@ -102,26 +113,29 @@ def changed_jobs(before: dict[JobId, JobSummary], jobs: Iterable[JobSummary]) ->
     return sorted(found, key=lambda job: job.last_change)
 
 
-def _cluster_event(overview: ClusterOverview) -> bytes:
-    return encode_event(
-        "cluster",
-        ClusterEvent(
-            taskmanagers=overview.resources.task_executors,
-            slots_total=overview.resources.slots_total,
-            slots_available=overview.resources.slots_free,
-            jobs_running=overview.jobs_running,
-            jobs_finished=overview.jobs_finished,
-            jobs_cancelled=overview.jobs_cancelled,
-            jobs_failed=overview.jobs_failed,
-        ),
+def _of_cluster(overview: ClusterOverview) -> Change:
+    content = ClusterEvent(
+        taskmanagers=overview.resources.task_executors,
+        slots_total=overview.resources.slots_total,
+        slots_available=overview.resources.slots_free,
+        jobs_running=overview.jobs_running,
+        jobs_finished=overview.jobs_finished,
+        jobs_cancelled=overview.jobs_cancelled,
+        jobs_failed=overview.jobs_failed,
     )
+    return Change("cluster", "", encode_event("cluster", content))
 
 
-def _job(job: JobSummary) -> JobEvent:
-    return JobEvent(
+def _of_job(job: JobSummary) -> Change:
+    content = JobEvent(
         jid=job.job_id,
         name=job.name,
         state=job.status,
         last_modification=job.last_change,
         tasks={state.value: count for state, count in job.tasks.items()},
     )
+    return Change("jobs", job.owner, encode_event("job", content))
+
+
+def _of_removed(job: JobSummary) -> Change:
+    return Change("jobs", job.owner, encode_event("removed", {"jid": job.job_id}))
