@@ -10,6 +10,7 @@ from stoker.config.tree import Option, OptionTree
 from stoker.config.values import format_value
 from stoker.core.errors import InvalidOption
 from stoker.core.secrets import MASK, is_secret
+from stoker.security.redaction import without_credentials
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ class Configuration:
             for option in self.tree.by_key.values()
         }
         for key, text in self.spark.items():
-            texts[key] = MASK if is_secret(key) else text
+            texts[key] = MASK if is_secret(key) else without_credentials(text)
         return dict(sorted(texts.items()))
 
     def as_file_text(self) -> str:
@@ -106,4 +107,4 @@ def _redacted_text(option: Option, value: Any) -> str:
         return MASK
     if isinstance(value, dict):
         value = {name: MASK if is_secret(name) else text for name, text in value.items()}
-    return format_value(value)
+    return without_credentials(format_value(value))

@@ -245,7 +245,9 @@ def test_secrets_are_never_shown(loaded: Loader) -> None:
 house.alarm: "1234"
 house.password: open-sesame
 house.labels: {street: north, api-token: abcdef}
+house: https://ana:url-password@example.org
 spark.hadoop.fs.s3a.secret.key: hidden
+spark.x.url: jdbc:postgresql://h/d?user=u&password=query-password
 spark.master: local
 """
     configuration = loaded(text)
@@ -256,8 +258,10 @@ spark.master: local
     assert shown["spark.master"] == "local"
     assert shown["house.warm-up"] == "5 min"
     everything = f"{shown}{configuration!r}"
+    assert shown["house"] == f"https://{MASK}@example.org"
     for secret in ("1234", "open-sesame", "abcdef", "hidden"):
         assert secret not in everything
+    assert "-password" not in f"{shown}"
 
 
 def test_what_a_process_finds_out_at_its_start_replaces_what_was_set(loaded: Loader) -> None:

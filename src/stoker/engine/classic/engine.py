@@ -21,6 +21,7 @@ from stoker.core.ids import Ids
 from stoker.engine.classic.driver_client import DriverSetup
 from stoker.engine.classic.environments import PythonEnvironments
 from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.classic.package_sources import package_sources
 from stoker.engine.classic.pool import DriverPool
 from stoker.engine.classic.task import ClassicTask
 from stoker.engine.contract import EngineFigures, EngineState, Listener, Task
@@ -84,6 +85,7 @@ class ClassicEngine:
             timeout=classic.environment_timeout,
             kept=classic.environments_kept,
             environment=for_installers(environ, options.passed_variables),
+            sources=package_sources(classic),
         )
         engine = cls(setup, environments, ids=ids, wall_clock=wall_clock)
         engine._pool_task = asyncio.create_task(engine._pool.run(), name="keep-drivers")

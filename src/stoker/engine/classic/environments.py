@@ -29,12 +29,15 @@ from stoker.core.errors import StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import ArtifactKind, Program
 from stoker.core.ids import Ids
+from stoker.engine.classic.package_sources import PackageSources
+from stoker.engine.classic.requirement_lists import packages_in, relative_paths
 from stoker.engine.contract import Task
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.supervised import run_supervised
 
 _POLL_SECONDS = 0.1
 _KEPT_OUTPUT = 4000
+ANY_SOURCES = PackageSources()
 
 
 class RequirementsNotInstalled(StokerError):
@@ -50,13 +53,15 @@ class PythonEnvironments:
         timeout: timedelta,
         kept: int,
         environment: Mapping[str, str],
+        sources: PackageSources = ANY_SOURCES,
     ) -> None:
         """`environment`: the variables of the installer, which may run code of packages."""
         self._root = root
         self._ids = ids
         self._timeout = timeout
         self._kept = kept
-        self._environment = environment
+        self._sources = sources
+        self._environment = sources.variables(environment)
 
     async def install_for(self, task: Task, in_use: ExitStack) -> tuple[str, ...]:
         """Directories with the program's requirements and wheels; usually none.
@@ -77,11 +82,26 @@ class PythonEnvironments:
         digests = [f"{a.name} {a.sha256}" for a in task.graph.artifacts if a.name in wheels]
         text = requirements.read_bytes() if requirements is not None else b""
         _refuse_relative_paths(text)
-        name = environment_name(text, digests)
+        self._refuse_sources(wheels)
+        if requirements is not None and self._sources.packages_only:
+            requirements = task.directory / "requirements.txt"
+            requirements.write_text(_packages_only(text))
+        name = environment_name(text, digests, self._sources.digest())
         wheel_directory = task.directory / "wheels"
         place = self._root / name
         await self._provide(place, requirements, _linked(wheels, wheel_directory), in_use)
         return (str(place),)
+
+    def _refuse_sources(self, wheels: Iterable[str]) -> None:
+        """Refuse an archive of source code that was sent as a wheel, where those are refused."""
+        if self._sources.source_distributions:
+            return
+        for name in wheels:
+            if not name.endswith(".whl"):
+                raise RequirementsNotInstalled(
+                    f"{name} is not a wheel, and this cluster installs wheels only "
+                    "(python-environment.source-distributions); build a wheel and send it"
+                )
 
     async def _provide(
         self, place: Path, requirements: Path | None, wheels: list[Path], in_use: ExitStack
@@ -110,7 +130,8 @@ class PythonEnvironments:
 
     async def _install(self, target: Path, requirements: Path | None, wheels: list[Path]) -> None:
         wanted = ["-r", str(requirements)] if requirements is not None else []
-        command = [*_installer(), "--target", str(target), *wanted, *map(str, wheels)]
+        command = [*_installer(), *self._sources.arguments(), "--target", str(target), *wanted]
+        command += map(str, wheels)
         # A file, unlike a pipe, never blocks the installer.
         with tempfile.TemporaryFile() as output:
             code = await self._run(command, output)
@@ -152,9 +173,20 @@ def _refuse_relative_paths(requirements: bytes) -> None:
         )
 
 
-def environment_name(requirements: bytes, wheels: Iterable[str]) -> str:
-    """Equal for equal content on the same Python version and platform."""
-    digest = hashlib.sha256(requirements)
+def _packages_only(requirements: bytes) -> str:
+    packages, others = packages_in(requirements.decode(errors="replace"))
+    if others:
+        raise RequirementsNotInstalled(
+            "the job's list of requirements may only name packages with their versions on this "
+            f"cluster (python-environment.packages-only), and it has {'; '.join(others)}; "
+            "send wheels with --wheel, or ask the operator of the cluster"
+        )
+    return "".join(f"{package}\n" for package in packages)
+
+
+def environment_name(requirements: bytes, wheels: Iterable[str], sources: bytes = b"") -> str:
+    """Equal for equal content from the same sources on the same Python version and platform."""
+    digest = hashlib.sha256(requirements + sources)
     for wheel in sorted(wheels):
         digest.update(b"\0" + wheel.encode())
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -221,42 +253,6 @@ def _remove_unless_in_use(place: Path) -> None:
             remove_packed(place)
     finally:
         os.close(descriptor)
-
-
-_FILE_OPTIONS = (
-    "-r",
-    "--requirement",
-    "-c",
-    "--constraint",
-    "-e",
-    "--editable",
-    "-f",
-    "--find-links",
-)
-_ARCHIVES = (".whl", ".zip", ".tar.gz")
-
-
-def relative_paths(text: str) -> list[str]:
-    """Relative paths in a list of requirements; their files are not sent with the job."""
-    return [
-        f"line {number}: {path}"
-        for number, line in enumerate(text.splitlines(), 1)
-        if (path := _path_in(line)) is not None
-    ]
-
-
-def _path_in(line: str) -> str | None:
-    entry = line.partition(" #")[0].strip()
-    option, _, value = entry.replace("=", " ", 1).partition(" ")
-    if option in _FILE_OPTIONS:
-        entry = value.strip()
-    elif not (entry.startswith(("./", "../")) or _is_archive(entry)):
-        return None
-    return None if not entry or entry.startswith("/") or "://" in entry else entry
-
-
-def _is_archive(entry: str) -> bool:
-    return " @ " not in entry and entry.partition(";")[0].strip().endswith(_ARCHIVES)
 
 
 def pack(environment: Path) -> Path:
