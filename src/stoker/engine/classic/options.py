@@ -89,8 +89,8 @@ class ClassicOptions:
             )
         if self.index_url == NO_INDEX and not self.find_links:
             raise InvalidOption(
-                "python-environment.index-url is no-index, so python-environment.find-links must say "
-                "where packages are",
+                "python-environment.index-url is no-index, so python-environment.find-links must "
+                "say where packages are",
                 key="python-environment.find-links",
             )
         is_decided = self.index_url is not None or self.constraints is not None
