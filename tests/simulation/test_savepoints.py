@@ -86,6 +86,8 @@ def test_a_savepoint_belongs_to_the_owner_of_its_job(tmp_path: Path) -> None:
         graph = stream(cluster)
         await cluster.ask(lambda d: d.submit_job(graph, "ana", ana))
         await wait_until_running(cluster, graph.job_id)
+        engines = [each.engine for each in cluster.processes.values() if each.engine is not None]
+        assert {task.owner for engine in engines for task in engine.tasks} == {"ana"}
         # The next leader knows the owner from the record of the job.
         await fail_over(cluster)
         await wait_until_running(cluster, graph.job_id)

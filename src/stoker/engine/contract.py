@@ -42,6 +42,8 @@ class Task:
     """End of the lease in the loop's time; the task's process ends before, unless it is renewed."""
     lease_margin: float = 0.0
     """Seconds before `lease_until` at which the task begins to end."""
+    owner: str = ""
+    """Owner of the job. Nothing that has run a task of one owner runs one of another."""
 
     @property
     def region_id(self) -> RegionId:

@@ -26,6 +26,7 @@ class TaskDeployment(Value):
     allocation: AllocationId
     stopped: bool = False
     """The job was stopped with a savepoint, so there is nothing left to run."""
+    owner: str = ""
 
 
 class Suspension(Value):

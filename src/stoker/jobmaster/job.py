@@ -224,6 +224,7 @@ class JobDriver:
             number=command.number,
             allocation=command.slot.allocation,
             stopped=self.stopped,
+            owner=self.graph.owner,
         )
         failpoint("deployment.before-submitting")
         await self._submit(deployment, executor)

@@ -211,6 +211,7 @@ class TaskRuns:
             artifacts=artifacts,
             lease_until=held.lease_until,
             lease_margin=self._lease.margin.total_seconds(),
+            owner=deployment.owner,
         )
 
     def _listener(

@@ -97,6 +97,7 @@ class Bench:
         artifacts: dict[str, Path] | None = None,
         lease: Lease = FOREVER,
         checkpoint_root: str | None = None,
+        owner: str = "",
     ) -> LaunchedTask:
         attempt = f"attempt-{next(self.numbers)}"
         directory = self.root / attempt
@@ -116,6 +117,7 @@ class Bench:
             artifacts=artifacts or {},
             lease_until=lease.until,
             lease_margin=lease.margin,
+            owner=owner,
         )
         running = await self.engine.launch(task, events.append)
         launched = LaunchedTask(running, directory, events)

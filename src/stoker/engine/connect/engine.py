@@ -162,7 +162,7 @@ class ConnectEngine:
     async def launch(self, task: Task, listener: Listener) -> ConnectTask:
         if self._closed:
             raise Unavailable("the Spark engine is closed")
-        runner = await self._pool.take()
+        runner = await self._pool.take(task.owner)
         if self._closed:
             await runner.process.kill()
             raise Unavailable("the Spark engine was closed before the task started")

@@ -33,6 +33,8 @@ class WarmRunner:
     """Whether its session has run a query: the first one is slow."""
     tasks: int = 1
     """How many tasks its process has run, including the next one."""
+    owner: str | None = None
+    """Owner of the jobs to which these tasks belong; None if it has run none."""
 
     @property
     def is_alive(self) -> bool:
@@ -126,7 +128,7 @@ class RunnerLauncher:
         opened = await self._open_session(runner.process, runner.server, None, warm=False)
         if isinstance(opened, StokerError):
             return opened
-        return replace(opened, tasks=runner.tasks + 1)
+        return replace(opened, tasks=runner.tasks + 1, owner=runner.owner)
 
     async def warm_up(self, runner: WarmRunner) -> WarmRunner | StokerError:
         answer = await self._ask(runner.process, runner.server, WarmUp())

@@ -6,13 +6,14 @@ one takes as much processor time as a short task, so it waits until the tasks un
 and in a rush of jobs runners are prepared without a first query.
 
 Invariant: a runner leaves the list of spares before anything ends it, so no task receives a runner
-that is being killed.
+that is being killed. And a runner that has run a task, with its session, is only for jobs of the
+same owner, however surely the task has left nothing behind.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker.aio.log_context import without
@@ -59,14 +60,22 @@ class RunnerPool:
         self._in_use: dict[ForkedProcess, _Use] = {}
         """Processes of runners that run tasks, until they end or come back to the pool."""
         self._rush_until = 0.0
+        self._being_prepared: dict[Spare, str] = {}
+        """Owners of the runners, among the spares, that are being prepared for another task."""
+        self._owners: set[str] = set()
+        """Owners of the tasks so far."""
 
-    async def take(self) -> WarmRunner:
-        """Return a warm runner, at once if one is spare; raise StokerError if none can start."""
+    async def take(self, owner: str) -> WarmRunner:
+        """Return a warm runner for a job of the owner, at once if one is spare.
+
+        Raises StokerError if none can start.
+        """
+        self._owners.add(owner)
         lost_servers = 0
         while True:
             # A spare may have failed long ago, for a reason that no longer holds.
             self._spares = [spare for spare in self._spares if not _has_failed(spare)]
-            spare = self._next_spare()
+            spare = self._next_spare(owner)
             try:
                 runner = await asyncio.shield(spare)
             except asyncio.CancelledError:
@@ -80,7 +89,7 @@ class RunnerPool:
                     raise runner
             elif runner.is_alive and not self._server.is_released(runner.server):
                 self._note_use(runner.process)
-                return runner
+                return replace(runner, owner=owner)
             else:
                 await runner.process.kill()
 
@@ -134,23 +143,34 @@ class RunnerPool:
         return ready
 
     def _start_opening(self, runner: WarmRunner) -> Spare:
-        opening = self._launcher.open_new_session(runner)
-        return _start_spare(opening, "prepare-runner")
+        opening = _start_spare(self._launcher.open_new_session(runner), "prepare-runner")
+        return self._note_owner(opening, runner)
 
-    def _next_spare(self) -> Spare:
+    def _note_owner(self, spare: Spare, runner: WarmRunner) -> Spare:
+        """Remember whose runner the spare will be, until it is ready and says so itself."""
+        if runner.owner is not None:
+            self._being_prepared[spare] = runner.owner
+            spare.add_done_callback(lambda done: self._being_prepared.pop(done, None))
+        return spare
+
+    def _owner_of(self, spare: Spare) -> str | None:
+        """None for a spare that has run no task."""
+        runner = spare.result() if spare.done() else None
+        return runner.owner if isinstance(runner, WarmRunner) else self._being_prepared.get(spare)
+
+    def _next_spare(self, owner: str) -> Spare:
         """Remove and return the best spare: a warm one, else a ready one, else the oldest.
 
-        Starts a new one if there is none. Among warm spares, the one with the most tasks is best:
-        Java has compiled code for its session.
+        Starts a new one if there is none for this owner. Among warm spares, the one with the most
+        tasks is best: Java has compiled code for its session.
         """
-        if not any(spare.done() for spare in self._spares):
+        spares = [spare for spare in self._spares if self._owner_of(spare) in (None, owner)]
+        if not any(spare.done() for spare in spares):
             self._rush_until = asyncio.get_running_loop().time() + _RUSH_SECONDS
-        if not self._spares:
+        if not spares:
             return self._start_preparing()
         # Among equals, `min` returns the first, which is the oldest.
-        best = min(
-            self._spares, key=lambda spare: (not spare.done(), _is_cold(spare), -_uses(spare))
-        )
+        best = min(spares, key=lambda spare: (not spare.done(), _is_cold(spare), -_uses(spare)))
         self._spares.remove(best)
         return best
 
@@ -179,12 +199,27 @@ class RunnerPool:
 
     async def _dismiss_surplus(self) -> None:
         """Dismiss spares beyond the configured number, which a rush has left behind."""
+        surplus = self._surplus()
+        leaving = self._remove_spares(lambda runner: runner in surplus)
+        await asyncio.gather(*(runner.leave() for runner in leaving))
+
+    def _surplus(self) -> list[WarmRunner]:
         results = [spare.result() for spare in self._spares if spare.done()]
         ready = [result for result in results if isinstance(result, WarmRunner)]
         ready.sort(key=lambda runner: (not runner.is_warm, -runner.tasks))
-        surplus = ready[self._options.warm_runners :]
-        leaving = self._remove_spares(lambda runner: runner in surplus)
-        await asyncio.gather(*(runner.leave() for runner in leaving))
+        kept = self._options.warm_runners
+        return [runner for kind in self._kinds(ready) for runner in kind[kept:]]
+
+    def _kinds(self, runners: list[WarmRunner]) -> tuple[list[WarmRunner], ...]:
+        """Runners that are kept and replenished together.
+
+        Where jobs of several owners run, a spare that has run a task is of no use to most of them,
+        so spares that nobody has used are kept besides.
+        """
+        if len(self._owners) < 2:
+            return (runners,)
+        unused = [runner for runner in runners if runner.owner is None]
+        return unused, [runner for runner in runners if runner.owner is not None]
 
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
         """Start a runner in the session of another runner, which died."""
@@ -233,7 +268,9 @@ class RunnerPool:
         self._spares = [spare for spare in self._spares if not _has_failed(spare)]
         if not self._is_rushed:
             self._spares = [self._warmed(spare) for spare in self._spares]
-        while len(self._spares) < self._options.warm_runners:
+        several = len(self._owners) > 1
+        counted = [spare for spare in self._spares if not several or self._owner_of(spare) is None]
+        for _ in range(len(counted), self._options.warm_runners):
             self._spares.append(self._start_preparing())
 
     def _warmed(self, spare: Spare) -> Spare:
@@ -241,13 +278,14 @@ class RunnerPool:
             return spare
         runner = spare.result()
         assert isinstance(runner, WarmRunner)
-        return _start_spare(self._launcher.warm_up(runner), "warm-up-runner")
+        warming = _start_spare(self._launcher.warm_up(runner), "warm-up-runner")
+        return self._note_owner(warming, runner)
 
     async def _wait_until_changed_or_lost(self, server: SparkServer) -> None:
         """Return after a rush as well if it has left cold or surplus spares."""
         self._changed.clear()
         all_warm = all(spare.done() and not _is_cold(spare) for spare in self._spares)
-        settled = all_warm and len(self._spares) <= self._options.warm_runners
+        settled = all_warm and not self._surplus()
         limit = None if settled else _RUSH_SECONDS
         try:
             async with asyncio.timeout(limit):

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,7 +24,7 @@ class SlowPool:
         self.process = self
         self.is_killed = False
 
-    async def take(self) -> "SlowPool":
+    async def take(self, owner: str) -> "SlowPool":
         await self.ready.wait()
         return self
 
@@ -41,7 +42,8 @@ async def test_a_launch_that_is_under_way_at_the_close_starts_no_task() -> None:
     )
     pool = SlowPool()
     engine._pool = cast(Any, pool)
-    launching = asyncio.create_task(engine.launch(cast(Any, None), lambda _event: None))
+    task = cast(Any, SimpleNamespace(owner="ana"))
+    launching = asyncio.create_task(engine.launch(task, lambda _event: None))
     await asyncio.sleep(0)
     await engine.close()
     pool.ready.set()

@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
 from stoker.engine.connect.launcher import RunnerLauncher, ServerLost, WarmRunner
@@ -20,6 +23,7 @@ from stoker.osproc.exit import ProcessExit
 from stoker.testing.virtual_time import run_virtual
 
 KILLED = ProcessExit(code=-9)
+OWNER = "ana"
 
 
 @dataclass(eq=False)
@@ -263,7 +267,7 @@ def test_a_spare_runner_that_is_being_killed_is_not_used() -> None:
         pool._spares = cast(Any, [await spare(old), await spare(new)])
         renewing = asyncio.create_task(pool.dismiss_stale_spares())
         await asyncio.sleep(0.5)
-        taken = await pool.take()
+        taken = await pool.take(OWNER)
         assert not cast(Any, taken.process).is_doomed
         assert taken.server is cast(Any, new)
         await renewing
@@ -279,7 +283,7 @@ def test_spares_whose_server_died_while_the_pool_was_busy_are_killed() -> None:
         pool = RunnerPool(options, cast(Any, servers), cast(Any, Zygotes(Zygote())), Ids())
         keeping = asyncio.create_task(pool.run())
         await asyncio.sleep(1)
-        await pool.take()
+        await pool.take(OWNER)
         await asyncio.sleep(1)
         (left,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
         old.died.set_result(KILLED)
@@ -312,7 +316,7 @@ def test_a_runner_starts_although_the_server_is_dying_and_refuses_its_session() 
 
         asyncio.get_running_loop().call_later(1, die)
         pool = RunnerPool(EngineOptions(), cast(Any, servers), cast(Any, Zygotes(Mortal())), Ids())
-        assert (await pool.take()).server is cast(Any, successor)
+        assert (await pool.take(OWNER)).server is cast(Any, successor)
 
     run_virtual(main)
 
@@ -321,7 +325,7 @@ def test_a_runner_starts_although_the_zygote_has_just_died() -> None:
     async def main() -> None:
         zygotes = Zygotes(Zygote(dies=True), Zygote())
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
-        assert isinstance((await pool.take()).process, Prepared)
+        assert isinstance((await pool.take(OWNER)).process, Prepared)
 
     run_virtual(main)
 
@@ -333,7 +337,7 @@ def test_no_task_gets_a_spare_runner_that_failed_in_the_background() -> None:
         failed: asyncio.Future[StokerError] = asyncio.Future()
         failed.set_result(Unavailable("long ago"))
         pool._spares = cast(Any, [failed])
-        assert isinstance((await pool.take()).process, Prepared)
+        assert isinstance((await pool.take(OWNER)).process, Prepared)
 
     run_virtual(main)
 
@@ -346,13 +350,13 @@ def test_a_runner_in_use_is_replaced_when_its_task_has_ended_or_takes_long() -> 
         pool._spares = cast(Any, [await spare(server), await spare(server)])
         loop = asyncio.get_running_loop()
 
-        short = await pool.take()
+        short = await pool.take(OWNER)
         loop.call_later(3, short.process.exited.set_result, ProcessExit(code=0))
         began = loop.time()
         await pool._wait_until_calm()
         assert 3 <= loop.time() - began < 4
 
-        await pool.take()
+        await pool.take(OWNER)
         began = loop.time()
         await pool._wait_until_calm()
         assert 10 <= loop.time() - began < 11
@@ -367,9 +371,9 @@ def test_runners_started_in_a_rush_are_warmed_up_after_it() -> None:
         pool = RunnerPool(options, cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
         keeping = asyncio.create_task(pool.run())
         await asyncio.sleep(0.5)
-        first = [await pool.take() for _ in range(2)]
+        first = [await pool.take(OWNER) for _ in range(2)]
         assert [runner.is_warm for runner in first] == [True, True]
-        rush = [await pool.take() for _ in range(3)]
+        rush = [await pool.take(OWNER) for _ in range(3)]
         assert [runner.is_warm for runner in rush] == [False] * 3, (
             "there was no time to warm them up"
         )
@@ -396,8 +400,8 @@ def test_warm_spares_are_used_before_cold_ones_and_those_before_unready_ones() -
         unready: asyncio.Future[WarmRunner] = asyncio.Future()
         cold, warm = await spare(server, is_warm=False), await spare(server)
         pool._spares = cast(Any, [unready, cold, warm])
-        assert await pool.take() is warm.result()
-        assert await pool.take() is cold.result()
+        assert (await pool.take(OWNER)).process is warm.result().process
+        assert (await pool.take(OWNER)).process is cold.result().process
         assert pool._spares == [cast(Any, unready)]
 
     run_virtual(main)
@@ -408,14 +412,14 @@ def test_the_warm_spare_with_the_most_tasks_is_used_first() -> None:
         server = Server()
         pool = pool_with(EngineOptions(warm_runners=3), server=server, spares=3)
         await asyncio.sleep(1)
-        first, second = await pool.take(), await pool.take()
-        for runner in (first, second, await pool.take()):
+        first, second = await pool.take(OWNER), await pool.take(OWNER)
+        for runner in (first, second, await pool.take(OWNER)):
             pool.take_back(runner, with_session=True)
-        again = await pool.take()
+        again = await pool.take(OWNER)
         assert again.process is first.process, "the oldest of those with equally many tasks"
         pool.take_back(again, with_session=True)
         for tasks in (3, 4):
-            kept = await pool.take()
+            kept = await pool.take(OWNER)
             assert kept.process is first.process
             assert kept.tasks == tasks
             pool.take_back(kept, with_session=True)
@@ -427,7 +431,7 @@ def test_only_the_first_runner_asks_for_the_version_of_spark() -> None:
     async def main() -> None:
         zygotes = Zygotes(Zygote())
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
-        runners = [await pool.take() for _ in range(3)]
+        runners = [await pool.take(OWNER) for _ in range(3)]
         asked = [cast(Any, runner.process).received[0].report_version for runner in runners]
         assert asked == [True, False, False]
         assert {runner.spark_version for runner in runners} == {"4.3.0"}
@@ -448,9 +452,9 @@ def test_a_reusable_runner_opens_another_session_for_the_next_task() -> None:
     async def main() -> None:
         server = Server()
         pool = pool_with(EngineOptions(), server=server)
-        runner = await pool.take()
+        runner = await pool.take(OWNER)
         assert pool.take_back(runner, with_session=False)
-        again = await pool.take()
+        again = await pool.take(OWNER)
         assert again.process is runner.process
         assert again.session_id != runner.session_id
         assert again.tasks == 2
@@ -466,10 +470,10 @@ def test_a_reusable_runner_opens_another_session_for_the_next_task() -> None:
 def test_a_runner_with_a_reusable_session_is_ready_at_once() -> None:
     async def main() -> None:
         pool = pool_with(EngineOptions(), server=Server())
-        runner = replace(await pool.take(), is_warm=False)
+        runner = replace(await pool.take(OWNER), is_warm=False)
         received = list(cast(Any, runner.process).received)
         assert pool.take_back(runner, with_session=True)
-        again = await pool.take()
+        again = await pool.take(OWNER)
         assert again == replace(runner, is_warm=True, tasks=2)
         assert cast(Any, again.process).received == received, "the runner gets no message"
 
@@ -509,7 +513,7 @@ def test_surplus_runners_taken_back_in_a_rush_are_dismissed_when_the_rush_is_ove
         options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=0))
         pool = pool_with(options, server=Server())
         keeping = asyncio.create_task(pool.run())
-        runners = [await pool.take() for _ in range(4)]
+        runners = [await pool.take(OWNER) for _ in range(4)]
         taken_back = [runner for runner in runners if pool.take_back(runner, with_session=True)]
         assert len(taken_back) > options.warm_runners
         await asyncio.sleep(5)
@@ -530,7 +534,7 @@ def test_a_session_that_comes_back_displaces_the_spare_started_meanwhile() -> No
         pool = pool_with(options, server=Server())
         keeping = asyncio.create_task(pool.run())
         await asyncio.sleep(1)
-        runner = await pool.take()
+        runner = await pool.take(OWNER)
         await asyncio.sleep(60)
         (made,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
         assert pool.take_back(runner, with_session=True)
@@ -549,11 +553,11 @@ def test_many_tasks_within_a_second_are_a_rush_and_spread_out_ones_are_not() -> 
         pool = pool_with(EngineOptions(), server=Server(), spares=9)
         await asyncio.sleep(1)
         for _ in range(5):
-            await pool.take()
+            await pool.take(OWNER)
             await asyncio.sleep(2)
         assert not pool._is_rushed
         for _ in range(3):
-            await pool.take()
+            await pool.take(OWNER)
         assert pool._is_rushed
 
     run_virtual(main)
@@ -563,11 +567,89 @@ def test_preparing_spares_does_not_wait_for_a_runner_that_came_back() -> None:
     async def main() -> None:
         options = EngineOptions(replenish_delay=timedelta(seconds=10))
         pool = pool_with(options, server=Server())
-        runner = await pool.take()
+        runner = await pool.take(OWNER)
         loop = asyncio.get_running_loop()
         loop.call_later(3, partial(pool.take_back, runner, with_session=True))
         began = loop.time()
         await pool._wait_until_calm()
         assert 3 <= loop.time() - began < 4
+
+    run_virtual(main)
+
+
+def test_a_runner_that_has_run_a_task_is_for_jobs_of_the_same_owner() -> None:
+    """With its session or without; also while another session is being opened in it."""
+
+    async def main() -> None:
+        for with_session in (True, False):
+            pool = pool_with(EngineOptions(warm_runners=3), server=Server())
+            of_ana = await pool.take("ana")
+            assert pool.take_back(of_ana, with_session=with_session)
+            of_bob = await pool.take("bob")
+            assert of_bob.process is not of_ana.process
+            assert (of_bob.owner, of_bob.tasks) == ("bob", 1)
+            again = await pool.take("ana")
+            assert again.process is of_ana.process
+            assert (again.owner, again.tasks) == ("ana", 2)
+            # A third time: the owner stays with the process.
+            assert pool.take_back(again, with_session=with_session)
+            await asyncio.sleep(1)
+            assert (await pool.take("bob")).process is not of_ana.process
+            assert (await pool.take("")).process is not of_ana.process
+
+    run_virtual(main)
+
+
+def test_a_runner_that_is_being_warmed_for_another_task_is_for_the_same_owner() -> None:
+    async def main() -> None:
+        pool = pool_with(EngineOptions(warm_runners=1), server=Server())
+        of_ana = await pool.take("ana")
+        assert pool.take_back(of_ana, with_session=False)
+        await asyncio.sleep(1)
+        pool._rush_until = 0.0
+        pool._top_up()
+        (warming,) = pool._spares
+        assert not warming.done()
+        assert (await pool.take("bob")).process is not of_ana.process
+        assert (await pool.take("ana")).process is of_ana.process
+
+    run_virtual(main)
+
+
+def test_with_several_owners_spares_that_nobody_has_used_are_kept_too() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=0))
+        pool = pool_with(options, server=Server())
+        keeping = asyncio.create_task(pool.run())
+        await asyncio.sleep(1)
+        for owner in ("ana", "bob", "ana"):
+            pool.take_back(await pool.take(owner), with_session=True)
+            await asyncio.sleep(10)
+        owners = [cast(WarmRunner, spare.result()).owner for spare in pool._spares]
+        assert sorted(owners, key=str) == [None, "ana"]
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ana", "bob"]), st.sampled_from(["take", "back"]))))
+def test_no_order_of_tasks_gives_an_owner_the_process_or_session_of_another(
+    events: list[tuple[str, str]],
+) -> None:
+    async def main() -> None:
+        pool = pool_with(EngineOptions(warm_runners=2), server=Server())
+        in_use: dict[str, list[WarmRunner]] = {"ana": [], "bob": []}
+        processes: dict[Any, str] = {}
+        sessions: dict[str, str] = {}
+        for number, (owner, event) in enumerate(events):
+            if event == "take":
+                runner = await pool.take(owner)
+                assert processes.setdefault(runner.process, owner) == owner
+                assert sessions.setdefault(runner.session_id, owner) == owner
+                in_use[owner].append(runner)
+            elif in_use[owner]:
+                pool.take_back(in_use[owner].pop(), with_session=number % 2 == 0)
+        await asyncio.sleep(1)
 
     run_virtual(main)
