@@ -1,8 +1,9 @@
-"""Calls with which the REST server inspects any process: figures, threads and log files."""
+"""Calls with which the REST server inspects any process: metrics, threads and log files."""
 
 from typing import Protocol
 
 from stoker.core.values import Value
+from stoker.metrics.registry import MetricFamily
 
 INSPECTION = "inspection"
 
@@ -27,7 +28,9 @@ class LoggedFile(Value):
 class InspectionGateway(Protocol):
     """Not fenced, because it changes nothing."""
 
-    async def figures(self) -> dict[str, float]: ...
+    async def metrics(self) -> list[MetricFamily]:
+        """Everything that the process measures, at this moment."""
+        ...
 
     async def threads(self) -> dict[str, str]:
         """The stack of each thread, by the name of the thread."""

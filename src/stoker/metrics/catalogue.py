@@ -79,6 +79,22 @@ GC_RUNS = _metric(
     "Runs of Python's garbage collector.",
     labels=("generation",),
 )
+PEAK = _metric(
+    "stoker_process_peak_memory_bytes",
+    _GAUGE,
+    _ALL,
+    "Largest resident memory that the process ever had.",
+    unit=_BYTES,
+)
+MODULES = _metric("stoker_python_modules", _GAUGE, _ALL, "Python modules that are loaded.")
+MACHINE_MEMORY = _metric(
+    "stoker_machine_memory_bytes",
+    _GAUGE,
+    _ALL,
+    "Memory of the machine: all of it, and what programs could still get.",
+    labels=("kind",),
+    unit=_BYTES,
+)
 LOOP_LAG = _metric(
     "stoker_event_loop_lag_seconds",
     _HISTOGRAM,

@@ -1,6 +1,7 @@
 """Options of metrics."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from stoker.core.options import option
 
@@ -13,6 +14,11 @@ class MetricOptions:
         "metrics.enabled",
         "Whether the process measures what it does. Without it, /metrics shows nothing.",
         True,
+    )
+    fetcher_interval: timedelta = option(
+        "metrics.fetcher.update-interval",
+        "How old the metrics of task executors may be that the REST API shows; 0: it shows none.",
+        timedelta(seconds=10),
     )
     port: str = option(
         "metrics.port",

@@ -3,6 +3,7 @@
 import gc
 import os
 import resource
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -11,8 +12,11 @@ from stoker.metrics.catalogue import (
     BUILD,
     CPU,
     GC_RUNS,
+    MACHINE_MEMORY,
     MAX_FILES,
+    MODULES,
     OPEN_FILES,
+    PEAK,
     RESIDENT,
     STARTED,
     THREADS,
@@ -36,10 +40,35 @@ def measure_process(
     metrics.gauge(MAX_FILES, lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     metrics.gauge(THREADS, threading.active_count)
     metrics.gauges(GC_RUNS, _collections)
+    metrics.gauge(PEAK, lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    metrics.gauge(MODULES, lambda: len(sys.modules))
+    metrics.gauges(MACHINE_MEMORY, _machine_memory)
 
 
 def _collections() -> Mapping[tuple[str, ...], float]:
     return {(str(number),): each["collections"] for number, each in enumerate(gc.get_stats())}
+
+
+def _machine_memory() -> Mapping[tuple[str, ...], float]:
+    return {("total",): machine_memory(), ("available",): available_memory()}
+
+
+def machine_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def available_memory() -> int:
+    """Bytes that programs on this machine could still get; 0 where the kernel does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def open_files() -> int:

@@ -40,6 +40,7 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
+from stoker.metrics.options import MetricOptions
 from stoker.metrics.registry import MetricRegistry
 from stoker.osproc.unix_socket import url_of_socket
 from stoker.processes.announcement import (
@@ -80,6 +81,7 @@ from stoker.processes.shutdown import (
 from stoker.processes.uncaught import uncaught_errors
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.app import build_app
+from stoker.rest.control.metric_fetcher import MetricFetcher
 from stoker.rest.http.page_access import PageSessions
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore, sweep_repeatedly
@@ -210,7 +212,7 @@ async def _open_services(stack: AsyncExitStack, configuration: Configuration) ->
         repartition=partial(repartitioned_savepoint, open_storage=places.open),
         read_settings=_settings_of(configuration),
     )
-    await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
+    await stack.enter_async_context(rpc.running(Inspection(directories.logs, resources.metrics)))
     auditing = configuration.of(AuditOptions)
     # The directory may be a link with a plain name, which ends with this process.
     audit = AuditLog(audit_file(auditing, directories.work.resolve().parent), auditing, resource_id)
@@ -313,6 +315,7 @@ async def _rest(
             places=places,
             operations=Operations(options.operation_store_duration),
             metrics=metrics,
+            fetcher=MetricFetcher(configuration.of(MetricOptions).fetcher_interval),
         )
     )
     server = serving(

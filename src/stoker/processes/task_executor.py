@@ -30,6 +30,7 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
+from stoker.metrics.process import machine_memory
 from stoker.processes.announcement import (
     EXECUTOR_FILE,
     Announce,
@@ -39,7 +40,7 @@ from stoker.processes.announcement import (
 )
 from stoker.processes.directories import Directories
 from stoker.processes.inspection.endpoint import Inspection
-from stoker.processes.inspection.usage import cores, memory_bytes
+from stoker.processes.inspection.usage import cores
 from stoker.processes.metrics_server import serving_metrics
 from stoker.processes.opening import open_first_session, open_process_resources
 from stoker.processes.shutdown import exit_code_of, first_of, shutdown_signals
@@ -100,7 +101,9 @@ async def task_executor_process(
         resource_id, directories = resources.resource_id, resources.directories
         bind_log_fields(task_executor=resource_id)
         rpc, storage = resources.rpc, resources.storage
-        await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
+        await stack.enter_async_context(
+            rpc.running(Inspection(directories.logs, resources.metrics))
+        )
         metrics = resources.metrics.process
         coordinator = await open_first_session(
             configuration, ids, auto_renewing=True, metrics=metrics.group(session="executor")
@@ -147,7 +150,7 @@ async def task_executor_process(
                     host=socket.gethostname(),
                     pid=os.getpid(),
                     cores=cores(),
-                    memory_bytes=memory_bytes(),
+                    memory_bytes=machine_memory(),
                     on_demand=options.on_demand,
                     slot_store=FileSlotStore(directories.work / "slots"),
                     options=configuration.of(TaskExecutorOptions),

@@ -1,7 +1,7 @@
 """Everything that the REST server needs from the rest of its process."""
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -15,6 +15,7 @@ from stoker.gateways.inspection import InspectionGateway
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.metrics.registry import MetricRegistry
+from stoker.rest.control.metric_fetcher import FindProcess, MetricFetcher
 from stoker.rest.events.feed import ClusterFeed
 from stoker.rest.events.log_feed import LogFeed
 from stoker.rest.http.access import Access
@@ -30,9 +31,6 @@ from stoker.savepoints.places import Places
 from stoker.security.audit import AuditLog
 from stoker.security.submission_limits import SubmissionLimits
 from stoker.security.tokens import Role, TokenFile
-
-FindProcess = Callable[[str], Awaitable[InspectionGateway]]
-"""Finds the inspection endpoint of the process at an address."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +77,8 @@ class RestServices:
     log_feed: LogFeed = field(default_factory=LogFeed)
     compilations: CompilationTurns = field(default_factory=CompilationTurns)
     metrics: MetricRegistry = field(default_factory=MetricRegistry)
+    """The metrics of this process."""
+    fetcher: MetricFetcher = field(default_factory=MetricFetcher)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
 
     @cached_property

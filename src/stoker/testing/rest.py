@@ -46,7 +46,9 @@ from stoker.gateways.dispatcher import (
 )
 from stoker.gateways.inspection import InspectionGateway, LoggedFile, LogListing
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
-from stoker.metrics.registry import MetricRegistry
+from stoker.metrics.catalogue import CPU, RESIDENT, STARTED
+from stoker.metrics.process import measure_process
+from stoker.metrics.registry import MetricFamily, MetricRegistry, MetricSample
 from stoker.rest.app import build_app
 from stoker.rest.http.page_access import PageSessions
 from stoker.rest.options import RestOptions
@@ -374,8 +376,12 @@ class InspectionInMemory(InspectionGateway):
     def __init__(self) -> None:
         self.files = {"process.log": b"it began\n" * 100_000, "process.out": b""}
 
-    async def figures(self) -> dict[str, float]:
-        return {"Status.JVM.Memory.Heap.Used": 1000.0, "Status.JVM.CPU.Load": 0.25}
+    async def metrics(self) -> list[MetricFamily]:
+        values = {RESIDENT: 1000.0, CPU: 5.0, STARTED: START / 1000}
+        return [
+            MetricFamily(name=definition.name, samples=(MetricSample(value=value),))
+            for definition, value in values.items()
+        ]
 
     async def threads(self) -> dict[str, str]:
         return {"MainThread": '"MainThread" Id=1\n  File "x.py", line 1'}
@@ -391,6 +397,12 @@ class InspectionInMemory(InspectionGateway):
         if name not in self.files:
             raise NotFound(f"no log file {name!r}")
         return self.files[name][offset : offset + length]
+
+
+def _measured_process() -> MetricRegistry:
+    registry = MetricRegistry()
+    measure_process(registry.process, version="0.1.0", component="master", resource_id="master-1")
+    return registry
 
 
 @dataclass(kw_only=True)
@@ -415,7 +427,7 @@ class Master:
     local_user: str = ""
     submission_limits: Mapping[Role, SubmissionLimits] = field(default_factory=dict)
     audit: AuditLog | None = None
-    metrics: MetricRegistry = field(default_factory=MetricRegistry)
+    metrics: MetricRegistry = field(default_factory=_measured_process)
 
     async def inspect(self, address: str) -> InspectionGateway:
         return self.inspection

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from stoker.core.errors import NotFound
 from stoker.gateways.inspection import INSPECTION, InspectionGateway, LoggedFile, LogListing
+from stoker.metrics.registry import MetricFamily, MetricRegistry
 from stoker.processes.inspection.log_files import LogFiles
-from stoker.processes.inspection.usage import free_memory, process_figures, thread_stacks
+from stoker.processes.inspection.usage import thread_stacks
 from stoker.rpc.service import Endpoint, RpcService
 from stoker.rpc.wire import split_address
 
@@ -13,12 +14,13 @@ from stoker.rpc.wire import split_address
 class Inspection(Endpoint):
     gateway = InspectionGateway
 
-    def __init__(self, log_directory: Path | None) -> None:
+    def __init__(self, log_directory: Path | None, metrics: MetricRegistry) -> None:
         super().__init__(INSPECTION)
+        self._metrics = metrics
         self._logs = LogFiles(log_directory)
 
-    def figures(self) -> dict[str, float]:
-        return process_figures() | {"Status.Machine.Memory.Free": free_memory()}
+    def metrics(self) -> list[MetricFamily]:
+        return self._metrics.collect()
 
     def threads(self) -> dict[str, str]:
         return thread_stacks()

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from stoker.config.configuration import Configuration
 from stoker.core.ids import Ids, ResourceId
+from stoker.metrics.process import machine_memory
 from stoker.processes.directories import Directories
-from stoker.processes.inspection.usage import cores, memory_bytes
+from stoker.processes.inspection.usage import cores
 from stoker.resourcemanager.local_processes import LocalProcessProvider
 from stoker.resourcemanager.options import ProviderKind, ResourceManagerOptions
 from stoker.resourcemanager.provider import (
@@ -40,7 +41,7 @@ async def open_provider(
     async with LocalProcessProvider(
         command=lambda resource_id: _command(resource_id, file, places, directories.logs),
         limit=options.max_executors,
-        offer=ExecutorOffer(slots=slots, profile=slot_profile(cores(), memory_bytes(), slots)),
+        offer=ExecutorOffer(slots=slots, profile=slot_profile(cores(), machine_memory(), slots)),
         log_dir=directories.logs / "task-executors",
         ids=ids,
         forget=lambda resource_id: shutil.rmtree(places / resource_id, ignore_errors=True),

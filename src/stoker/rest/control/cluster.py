@@ -18,10 +18,14 @@ from stoker.api.cluster import (
     TaskManagerResource,
     TaskManagers,
 )
-from stoker.core.errors import InvalidInput, StokerError
+from stoker.core.errors import InvalidInput
 from stoker.gateways.dispatcher import ClusterOverview
 from stoker.gateways.resourcemanager import TaskExecutorDetails
-from stoker.rest.control.processes import find_executor, inspection_of, task_manager_metrics
+from stoker.rest.control.processes import (
+    executor_figures,
+    find_executor,
+    task_manager_metrics,
+)
 from stoker.rest.http.routing import QueryParameter, get
 from stoker.rest.options import RestOptions
 from stoker.rest.services import RestServices
@@ -136,12 +140,9 @@ async def task_managers(services: RestServices) -> TaskManagers:
 async def task_manager(taskmanagerid: str, services: RestServices) -> TaskManagerAnswer:
     executor = await find_executor(services, taskmanagerid)
     answer = task_manager_answer(executor)
-    try:
-        figures = await (await inspection_of(services, executor)).figures()
-    except StokerError:
-        # The process may just have ended; the facts that the master knows still hold.
-        return answer
-    return with_measurements(answer, figures)
+    figures = (await executor_figures(services)).get(executor.resource_id)
+    # Without them, the facts that the master knows still hold.
+    return answer if figures is None else with_measurements(answer, figures)
 
 
 CLUSTER_HANDLERS = (overview, config, task_managers, task_manager)

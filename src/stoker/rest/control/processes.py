@@ -19,10 +19,12 @@ from stoker.api.cluster import (
 )
 from stoker.api.metrics import AggregatedMetric, GarbageCollector, Metric, TaskManagerMetrics
 from stoker.api.shape import Nothing
-from stoker.core.errors import NotFound, StokerError, Unavailable
+from stoker.core.errors import NotFound, Unavailable
+from stoker.core.ids import ResourceId
 from stoker.core.states import ApplicationStatus
 from stoker.gateways.inspection import InspectionGateway, LogListing
 from stoker.gateways.resourcemanager import TaskExecutorDetails
+from stoker.rest.flink.metric_names import Figures, process_figures
 from stoker.rest.http.asgi import Stream
 from stoker.rest.http.routing import QueryParameter, delete, get
 from stoker.rest.jobs.aggregation import aggregate_metrics, parse_modes, parse_names, select_metrics
@@ -111,6 +113,14 @@ async def inspection_of(services: RestServices, executor: TaskExecutorDetails) -
     return await services.process_at(executor.address)
 
 
+async def executor_figures(services: RestServices) -> dict[ResourceId, Figures]:
+    """Figures of every task executor whose metrics could be fetched, by Flink's names."""
+    dispatcher = await services.dispatcher()
+    dumps = await services.fetcher.fetch(await dispatcher.task_executors(), services.process_at)
+    now = services.clock() / 1000
+    return {resource_id: process_figures(dump, now) for resource_id, dump in dumps.items()}
+
+
 # The master
 
 
@@ -154,15 +164,8 @@ async def master_log_file(file: str, services: RestServices) -> Stream:
     "/jobmanager/metrics", needs=Permission.READ, summary="Metrics of the master and of the cluster"
 )
 async def master_metrics(services: RestServices, names: Names = None) -> list[Metric]:
-    dispatcher = await services.dispatcher()
-    cluster = await dispatcher.cluster_overview()
-    figures = metrics_as_text(await master_inspection(services).figures()) | {
-        "numRegisteredTaskManagers": str(cluster.resources.task_executors),
-        "numRunningJobs": str(cluster.jobs_running),
-        "taskSlotsTotal": str(cluster.resources.slots_total),
-        "taskSlotsAvailable": str(cluster.resources.slots_free),
-    }
-    return select_metrics(figures, parse_names(names))
+    figures = process_figures(services.metrics.collect(), services.clock() / 1000)
+    return select_metrics(metrics_as_text(figures), parse_names(names))
 
 
 @get(
@@ -228,8 +231,9 @@ async def executor_log_file(
 async def executor_metrics(
     taskmanagerid: TaskManagerIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
-    inspection = await _find_inspection(services, taskmanagerid)
-    return select_metrics(metrics_as_text(await inspection.figures()), parse_names(names))
+    await find_executor(services, taskmanagerid)
+    figures = (await executor_figures(services)).get(ResourceId(taskmanagerid), {})
+    return select_metrics(metrics_as_text(figures), parse_names(names))
 
 
 @get(
@@ -253,16 +257,12 @@ async def executors_metrics(
     taskmanagers: str | None = None,
 ) -> list[AggregatedMetric]:
     modes, wanted = parse_modes(agg), parse_names(taskmanagers)
-    dispatcher = await services.dispatcher()
-    figures = []
-    for executor in await dispatcher.task_executors():
-        if wanted is None or executor.resource_id in wanted:
-            try:
-                found = await (await inspection_of(services, executor)).figures()
-            except StokerError:
-                # A task executor that has just ended must not hide the others.
-                continue
-            figures.append(metrics_as_text(found))
+    fetched = await executor_figures(services)
+    figures = [
+        metrics_as_text(each)
+        for resource_id, each in fetched.items()
+        if wanted is None or resource_id in wanted
+    ]
     return aggregate_metrics(figures, parse_names(names), modes)
 
 
