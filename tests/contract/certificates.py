@@ -15,6 +15,7 @@ HOSTS = ("127.0.0.1", "localhost")
 @dataclass(frozen=True, kw_only=True)
 class Authority:
     directory: TemporaryDirectory[str]
+    ca: trustme.CA
     material: TlsMaterial
     """A key and a certificate, signed by this authority, for a process on this machine."""
 
@@ -22,6 +23,15 @@ class Authority:
     def certificate(self) -> Path:
         assert self.material.authorities is not None
         return self.material.authorities
+
+
+def of_person(signer: Authority, name: str) -> TlsMaterial:
+    """A key and a certificate with this common name, for a client."""
+    issued = signer.ca.issue_cert(f"{name}@example.org", common_name=name)
+    path = Path(signer.directory.name) / f"{name}.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(str(path))
+    path.chmod(0o600)
+    return TlsMaterial(certificate=path, key=path, authorities=signer.certificate)
 
 
 @cache
@@ -38,6 +48,7 @@ def authority(name: str = "ours") -> Authority:
         part.write_to_path(str(root / "certificate.pem"), append=number > 0)
     return Authority(
         directory=directory,
+        ca=ca,
         material=TlsMaterial(
             certificate=root / "certificate.pem",
             key=root / "key.pem",

@@ -462,7 +462,7 @@ def _check_allowed(graph: JobGraph, rights: CallerRights | None) -> None:
     """Raise Forbidden for a queue or a priority that the caller may not use."""
     if rights is None:
         return
-    forbidden = find_forbidden(graph, rights.name, rights.limits)
+    forbidden = find_forbidden(graph, rights)
     if forbidden is not None:
         raise forbidden
 

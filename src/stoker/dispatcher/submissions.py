@@ -16,49 +16,44 @@ from stoker.core.errors import Forbidden, LimitReached, StokerError
 from stoker.core.graph import JobGraph
 from stoker.core.values import Millis
 from stoker.gateways.dispatcher import CallerRights
-from stoker.security.submission_limits import SubmissionLimits
 
 MINUTE: Millis = 60_000
 
 
-def find_forbidden(graph: JobGraph, caller: str, limits: SubmissionLimits) -> Forbidden | None:
-    """Pure. Why nobody with these limits may submit this graph, at any time."""
+def find_forbidden(graph: JobGraph, rights: CallerRights) -> Forbidden | None:
+    """Pure. Why the caller may not submit this graph, at any time."""
+    limits, who = rights.limits, f"the {rights.credential} {rights.name}"
     if not limits.allows_queue(graph.queue):
         allowed = ", ".join(limits.queues)
         return Forbidden(
-            f"the token {caller} may use the queues {allowed}, and the job names {graph.queue}; "
-            f"set queue to one of them, or let an operator allow it: stoker token limit {caller} "
-            f"--queue {graph.queue}",
+            f"{who} may use the queues {allowed}, and the job names {graph.queue}; set queue to "
+            f"one of them, or let an operator allow it: {_remedy(rights, 'queue', graph.queue)}",
             queue=graph.queue,
         )
     if limits.max_priority is not None and graph.priority > limits.max_priority:
         return Forbidden(
-            f"the token {caller} may use priorities up to {limits.max_priority}, and the job has "
-            f"{graph.priority}; lower it, or let an operator allow it: stoker token limit {caller} "
-            f"--max-priority {graph.priority}",
+            f"{who} may use priorities up to {limits.max_priority}, and the job has "
+            f"{graph.priority}; lower it, or let an operator allow it: "
+            f"{_remedy(rights, 'max-priority', str(graph.priority))}",
             priority=graph.priority,
         )
     return None
 
 
 def find_excess(
-    caller: str,
-    limits: SubmissionLimits,
-    *,
-    unfinished: int,
-    accepted: Sequence[Millis],
-    now: Millis,
+    rights: CallerRights, *, unfinished: int, accepted: Sequence[Millis], now: Millis
 ) -> LimitReached | None:
     """Pure. Why one more job is too many at present.
 
     `unfinished` counts the jobs of the owner that have not ended, `accepted` are the times at which
     jobs of the owner were accepted.
     """
+    limits, who = rights.limits, f"the {rights.credential} {rights.name}"
     if limits.max_jobs is not None and unfinished >= limits.max_jobs:
         return LimitReached(
-            f"the token {caller} has {unfinished} jobs that have not ended, and its limit is "
+            f"{who} has {unfinished} jobs that have not ended, and its limit is "
             f"{limits.max_jobs}; wait until one has ended or cancel one, or let an operator raise "
-            f"the limit: stoker token limit {caller} --max-jobs N"
+            f"the limit: {_remedy(rights, 'max-jobs', 'N')}"
         )
     recent = recent_times(accepted, now)
     most = limits.max_submissions
@@ -67,12 +62,18 @@ def find_excess(
         free_at = sorted(recent)[len(recent) - most] + MINUTE if most else now + MINUTE
         seconds = max(1, -((now - free_at) // 1000))
         return LimitReached(
-            f"the token {caller} has submitted {len(recent)} jobs within a minute, and its limit "
-            f"is {most}; try again in {seconds} s, or let an operator raise the limit: "
-            f"stoker token limit {caller} --max-submissions N",
+            f"{who} has submitted {len(recent)} jobs within a minute, and its limit is {most}; try "
+            f"again in {seconds} s, or let an operator raise the limit: "
+            f"{_remedy(rights, 'max-submissions', 'N')}",
             retry_after_seconds=seconds,
         )
     return None
+
+
+def _remedy(rights: CallerRights, limit: str, value: str) -> str:
+    if rights.credential == "token":
+        return f"stoker token limit {rights.name} --{limit} {value}"
+    return f"security.rest.limits.{'queues' if limit == 'queue' else limit} of its role"
 
 
 def recent_times(times: Iterable[Millis], now: Millis) -> list[Millis]:
@@ -126,13 +127,12 @@ class Submissions:
         now: Millis,
     ) -> StokerError | None:
         limits = rights.limits
-        forbidden = find_forbidden(graph, rights.name, limits)
+        forbidden = find_forbidden(graph, rights)
         if forbidden is not None or (limits.max_jobs is None and limits.max_submissions is None):
             return forbidden
         in_progress = self._in_progress[owner]
         return find_excess(
-            rights.name,
-            limits,
+            rights,
             unfinished=in_progress + unfinished(),
             accepted=[*self._accepted.get(owner, ()), *[now] * in_progress],
             now=now,

@@ -27,7 +27,9 @@ class CallerRights(Value):
     """What the caller of an operation may do, as far as only the leader can check it."""
 
     name: str = ""
-    """Name of its token."""
+    """Name of its token, or of its certificate."""
+    credential: str = "token"
+    """What names it in messages: `token` or `certificate`."""
     limits: SubmissionLimits = NO_LIMITS
     only_own: bool = False
     """Whether it may use only the savepoints of its own jobs."""

@@ -303,6 +303,7 @@ async def _rest(
             ids=services.ids,
             tokens=tokens,
             page_sessions=page_sessions,
+            roles_of_certificates=security.roles_of_certificates(),
             submission_limits=configuration.of(SubmissionLimitOptions).by_role(),
             local_user=local_user(),
             audit=audit,

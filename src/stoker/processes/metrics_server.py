@@ -61,6 +61,7 @@ async def serving_metrics(
         options=rest,
         version=__version__,
         tokens=tokens,
+        roles_of_certificates=security.roles_of_certificates(),
         metrics=resources.metrics,
     )
     async with serving(

@@ -52,6 +52,8 @@ class RestServices:
     clock: WallClock = system_wall_clock
     tokens: TokenFile | None = None
     """Tokens of the callers to admit; None admits every caller that reaches this master."""
+    roles_of_certificates: Mapping[str, Role] = field(default_factory=dict)
+    """Roles of the holders of client certificates, by the common names of these."""
     submission_limits: Mapping[Role, SubmissionLimits] = field(default_factory=dict)
     """Limits of the tokens of a role, where a token has none of its own."""
     page_sessions: PageSessions = field(default_factory=PageSessions)
@@ -83,7 +85,13 @@ class RestServices:
 
     @cached_property
     def access(self) -> Access:
-        return Access(self.tokens, self.clock, self.local_user, self.submission_limits)
+        return Access(
+            self.tokens,
+            self.clock,
+            self.local_user,
+            self.submission_limits,
+            self.roles_of_certificates,
+        )
 
     async def job_list_snapshot(self) -> JobListSnapshot:
         """The jobs at a moment after this call; raises NoLeader when no dispatcher leads."""

@@ -1,8 +1,10 @@
 """Certificates and keys, read and checked before anything listens."""
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stoker.core.errors import InvalidOption
 from stoker.security.options import InternalSecurityOptions, RestSecurityOptions
@@ -41,6 +43,13 @@ def rest_material(options: RestSecurityOptions) -> TlsMaterial | None:
     if options.mutual and options.authorities is None:
         raise _missing("security.ssl.rest.authorities", "security.ssl.rest.authentication-enabled")
     return _checked(options.certificate, options.key, options.authorities, "security.ssl.rest")
+
+
+def common_name_of(certificate: Mapping[str, Any] | None) -> str | None:
+    """The common name of a peer's certificate, which was verified; None unless it has just one."""
+    subject = (certificate or {}).get("subject", ())
+    names = [value for part in subject for key, value in part if key == "commonName"]
+    return names[0] if len(names) == 1 else None
 
 
 def client_context(

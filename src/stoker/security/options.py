@@ -9,6 +9,8 @@ from stoker.core.options import ByteSize, option
 from stoker.security.submission_limits import SubmissionLimits
 from stoker.security.tokens import Permission, Role, allows
 
+_IDENTITIES = "security.ssl.rest.identities"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RestSecurityOptions:
@@ -45,6 +47,30 @@ class RestSecurityOptions:
         "Whether clients of REST must show a certificate signed by security.ssl.rest.authorities.",
         False,
     )
+    identities: dict[str, str] = option(
+        _IDENTITIES,
+        "Common name of a client's certificate, and the role of its holder, who owns jobs under "
+        "this name, such as ana:submit. Holders of other certificates then need a token. Unset: "
+        "every certificate is good for everything, unless there are tokens.",
+        {},
+    )
+
+    def __post_init__(self) -> None:
+        for name, role in self.identities.items():
+            if role not in list(Role):
+                raise InvalidOption(
+                    f"{_IDENTITIES} gives {name} the role {role!r}; write one of {', '.join(Role)}",
+                    key=_IDENTITIES,
+                )
+        if self.identities and not self.mutual:
+            raise InvalidOption(
+                f"{_IDENTITIES} needs security.ssl.rest.authentication-enabled: without it, nobody "
+                "shows a certificate",
+                key=_IDENTITIES,
+            )
+
+    def roles_of_certificates(self) -> dict[str, Role]:
+        return {name: Role(role) for name, role in self.identities.items()}
 
 
 _QUEUES = "security.rest.limits.queues"

@@ -426,6 +426,7 @@ class Master:
     asks_for_certificates: bool = False
     local_user: str = ""
     submission_limits: Mapping[Role, SubmissionLimits] = field(default_factory=dict)
+    roles_of_certificates: Mapping[str, Role] = field(default_factory=dict)
     audit: AuditLog | None = None
     metrics: MetricRegistry = field(default_factory=_measured_process)
 
@@ -457,6 +458,7 @@ class Master:
             page_sessions=self.page_sessions,
             local_user=self.local_user,
             submission_limits=self.submission_limits,
+            roles_of_certificates=self.roles_of_certificates,
             audit=self.audit,
             trust=self._trust,
             metrics=self.metrics,

@@ -38,6 +38,10 @@ def graph(queue: str = "default", priority: int = 0) -> JobGraph:
     )
 
 
+def ana(given_limits: SubmissionLimits) -> CallerRights:
+    return CallerRights(name="ana", limits=given_limits)
+
+
 def rights(**fields: int) -> CallerRights:
     return CallerRights(name="ana", limits=SubmissionLimits(**fields))
 
@@ -58,7 +62,7 @@ def test_a_limit_of_a_token_replaces_that_of_its_role(
 def test_only_the_queues_and_priorities_of_the_limits_are_allowed(
     given_limits: SubmissionLimits, queue: str, priority: int
 ) -> None:
-    refused = find_forbidden(graph(queue, priority), "ana", given_limits)
+    refused = find_forbidden(graph(queue, priority), ana(given_limits))
     queue_fits = not given_limits.queues or {"*", queue} & set(given_limits.queues)
     highest = given_limits.max_priority
     priority_fits = highest is None or priority <= highest
@@ -66,6 +70,18 @@ def test_only_the_queues_and_priorities_of_the_limits_are_allowed(
     if refused is not None:
         assert "ana" in refused.message
         assert "stoker token limit ana --" in refused.message
+
+
+def test_the_holder_of_a_certificate_is_told_of_the_limits_of_the_role() -> None:
+    given_limits = SubmissionLimits(queues=("adhoc",), max_jobs=0)
+    caller = CallerRights(name="ana", credential="certificate", limits=given_limits)
+    refused = find_forbidden(graph("default"), caller)
+    assert refused is not None
+    assert "the certificate ana" in refused.message
+    assert "security.rest.limits.queues of its role" in refused.message
+    excess = find_excess(caller, unfinished=0, accepted=[], now=NOW)
+    assert excess is not None
+    assert "security.rest.limits.max-jobs of its role" in excess.message
 
 
 @given(
@@ -76,7 +92,7 @@ def test_only_the_queues_and_priorities_of_the_limits_are_allowed(
 def test_one_more_job_is_refused_exactly_at_a_limit(
     given_limits: SubmissionLimits, unfinished: int, accepted: list[int]
 ) -> None:
-    refused = find_excess("ana", given_limits, unfinished=unfinished, accepted=accepted, now=NOW)
+    refused = find_excess(ana(given_limits), unfinished=unfinished, accepted=accepted, now=NOW)
     lately = [at for at in accepted if abs(NOW - at) < MINUTE]
     is_full = given_limits.max_jobs is not None and unfinished >= given_limits.max_jobs
     most = given_limits.max_submissions
@@ -91,11 +107,11 @@ def test_one_more_job_is_refused_exactly_at_a_limit(
 @given(st.integers(1, 5), st.lists(st.integers(NOW - MINUTE, NOW), min_size=1, max_size=8))
 def test_whoever_waits_as_long_as_told_is_accepted(most: int, accepted: list[int]) -> None:
     given_limits = SubmissionLimits(max_submissions=most)
-    refused = find_excess("ana", given_limits, unfinished=0, accepted=accepted, now=NOW)
+    refused = find_excess(ana(given_limits), unfinished=0, accepted=accepted, now=NOW)
     if refused is None:
         return
     later = NOW + 1000 * refused.facts["retry_after_seconds"]
-    assert find_excess("ana", given_limits, unfinished=0, accepted=accepted, now=later) is None
+    assert find_excess(ana(given_limits), unfinished=0, accepted=accepted, now=later) is None
 
 
 @given(

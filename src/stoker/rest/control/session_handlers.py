@@ -62,7 +62,9 @@ def _caller(request: Request, services: RestServices) -> Requester | None:
     session = services.page_sessions.find(
         request.headers.get("cookie"), services.clock(), is_secure=request.is_secure
     )
-    found = services.access.identify(request.headers.get("authorization"), session)
+    found = services.access.identify(
+        request.headers.get("authorization"), session, request.certificate
+    )
     return None if isinstance(found, ErrorAnswer) else found
 
 

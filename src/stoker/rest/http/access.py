@@ -19,13 +19,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Requester:
-    """Who sent a request, as far as a token proves it."""
+    """Who sent a request, as far as a token or a certificate proves it."""
 
     role: Role = Role.OPERATE
     token: str | None = None
     """Id of the token; None where callers need none."""
+    certificate: str | None = None
+    """Common name of the certificate that identifies the caller; None if a token does."""
     name: str = ""
-    """Name of the token; where callers need none, the user who runs the master."""
+    """Name of the token or certificate; where callers need none, the user who runs the master."""
     limits: SubmissionLimits = NO_LIMITS
     session: PageSession | None = None
     """Set for a caller who uses the web page and shows a cookie instead of a token."""
@@ -37,14 +39,31 @@ class Requester:
 
     @property
     def rights(self) -> CallerRights:
-        return CallerRights(name=self.name, limits=self.limits, only_own=self.only_own is not None)
+        return CallerRights(
+            name=self.name,
+            credential=self.credential,
+            limits=self.limits,
+            only_own=self.only_own is not None,
+        )
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the caller has shown who it is."""
+        return self.token is not None or self.certificate is not None
+
+    @property
+    def credential(self) -> str:
+        return "token" if self.certificate is None else "certificate"
 
     def refusal(self, needed: Permission) -> ErrorAnswer | None:
         """The answer to a request for which the caller lacks the permission, or None."""
         if allows(self.role, needed):
             return None
         roles = " or ".join(role for role in Role if allows(role, needed))
-        reason = f"the token {self.name} has the role {self.role}; this request needs {roles}"
+        reason = (
+            f"the {self.credential} {self.name} has the role {self.role}; this request needs "
+            f"{roles}"
+        )
         return ErrorAnswer(status=403, messages=[reason])
 
 
@@ -61,8 +80,10 @@ class Access:
         clock: WallClock,
         local_user: str = "",
         limits: Mapping[Role, SubmissionLimits] | None = None,
+        certificates: Mapping[str, Role] | None = None,
     ) -> None:
-        """`limits`: defaults for the tokens of a role."""
+        """`limits`: defaults of a role. `certificates`: roles of their holders, by common name."""
+        self._certificates = certificates or {}
         self._tokens = tokens
         self._limits = limits or {}
         self._clock = clock
@@ -73,11 +94,23 @@ class Access:
         return self._tokens is not None
 
     def identify(
-        self, authorization: str | None, session: PageSession | None = None
+        self,
+        authorization: str | None,
+        session: PageSession | None = None,
+        certificate: str | None = None,
     ) -> Requester | ErrorAnswer:
-        """The caller, or the answer to one who has neither a valid token nor a session."""
+        """The caller, or the answer to one who has no valid token, session or certificate.
+
+        A token or session that is shown decides, also beside a certificate. `certificate`: its
+        common name.
+        """
+        is_token_shown = authorization is not None or session is not None
+        knows_certificate = certificate is not None and certificate in self._certificates
+        if knows_certificate and (self._tokens is None or not is_token_shown):
+            assert certificate is not None
+            return self._holder_of(certificate)
         if self._tokens is None:
-            return self._anyone
+            return self._anyone if not self._certificates else _unknown_certificate(certificate)
         if authorization is None and session is not None:
             token = self._check(lambda known: find_by_id(known, session.token_id))
             return token if isinstance(token, ErrorAnswer) else self._requester(token, session)
@@ -118,11 +151,21 @@ class Access:
             return _unauthorized(f"the token {token.name} has expired; create another one")
         return token
 
+    def _holder_of(self, certificate: str) -> Requester:
+        role = self._certificates[certificate]
+        limits = self._limits.get(role, NO_LIMITS)
+        return Requester(role=role, certificate=certificate, name=certificate, limits=limits)
+
     def _requester(self, token: Token, session: PageSession | None = None) -> Requester:
         limits = token.limits.or_else(self._limits.get(token.role, NO_LIMITS))
         return Requester(
             role=token.role, token=token.id, name=token.name, limits=limits, session=session
         )
+
+
+def _unknown_certificate(name: str | None) -> ErrorAnswer:
+    reason = f"the certificate of {name!r} is not among those of security.ssl.rest.identities"
+    return ErrorAnswer(status=403, messages=[reason])
 
 
 def _unauthorized(reason: str) -> ErrorAnswer:

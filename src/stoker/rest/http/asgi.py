@@ -24,6 +24,8 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 JSON = "application/json"
 CALLER = "stoker.caller"
 """Key of the caller in the scope of a request that was admitted."""
+CERTIFICATE = "stoker.certificate"
+"""Key of the common name of the client's certificate in the scope; absent without one."""
 MAX_BODY_BYTES = 10_000_000
 """Limit of a body that is read into memory; uploads are streamed and have limits of their own."""
 
@@ -40,6 +42,12 @@ class Request:
     def is_secure(self) -> bool:
         """Whether the request came over TLS, as far as this server knows."""
         return bool(self._scope.get("scheme") == "https")
+
+    @property
+    def certificate(self) -> str | None:
+        """Common name of the certificate that the client has shown."""
+        name: str | None = self._scope.get(CERTIFICATE)
+        return name
 
     @property
     def caller(self) -> "Requester":

@@ -100,7 +100,7 @@ class AuditedSend:
         return AuditEntry(
             time=audit_time(self._clock()),
             caller=caller.name if caller else "",
-            role=str(caller.role) if caller and caller.token else "",
+            role=str(caller.role) if caller and caller.is_identified else "",
             address=self._address,
             action=f"{self._scope['method']} {path}",
             object=next(iter(self._target.arguments.values()), _job_in(answer)),

@@ -22,13 +22,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from stoker.api.shape import RETRY_AFTER, Errors
+from stoker.rest.http.asgi import CERTIFICATE, Scope
 from stoker.rest.options import RestOptions
+from stoker.security.material import common_name_of
 
 SWEEP_SECONDS = 1.0
 _BODY_GRACE_SECONDS = 10.0
@@ -141,6 +143,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._connections = connections
         self._limits = connections.limits
         self._address = ""
+        self._certificate: str | None = None
+        """Common name of the certificate that the client has shown."""
         self._refused = False
         """Whether the connection is about to close, and what arrives is ignored."""
         self._lingered = 0.0
@@ -168,6 +172,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if transport.get_extra_info("socket").family == socket.AF_UNIX:
             self.client = (LOCAL_SOCKET, 0)
         self._address = self.client[0] if self.client else "unknown"
+        self._certificate = common_name_of(transport.get_extra_info("peercert"))
         reason = self._connections.find_refusal(self._address)
         if reason is not None:
             # No lingering: what is beyond the limit must not stay.
@@ -211,6 +216,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._has_begun = True
         super().on_message_begin()
+        if self._certificate is not None:
+            cast(Scope, self.scope)[CERTIFICATE] = self._certificate
 
     def on_headers_complete(self) -> None:
         self._in_head = False

@@ -14,13 +14,14 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 
 from stoker.core.errors import RecipientUnreachable
 from stoker.osproc.unix_socket import socket_in, usable_name
-from stoker.rest.http.asgi import Receive, Scope, Send
-from stoker.rest.http.middleware import FORWARDED, FORWARDING_PROOF
+from stoker.rest.http.asgi import CERTIFICATE, Receive, Scope, Send
+from stoker.rest.http.middleware import CERTIFICATE_NAME, FORWARDED, FORWARDING_PROOF
 
 CHECK_LEADER_SECONDS = 0.25
 PING_INTERVAL_SECONDS = 1.0
@@ -114,7 +115,9 @@ _HOP_BY_HOP_HEADERS = frozenset(
         b"upgrade",
     }
 )
-_REPLACED_HEADERS = frozenset({b"host", b"origin", b"expect", b"sec-fetch-site", FORWARDING_PROOF})
+_REPLACED_HEADERS = frozenset(
+    {b"host", b"origin", b"expect", b"sec-fetch-site", FORWARDING_PROOF, CERTIFICATE_NAME}
+)
 """The standby has checked where the request comes from."""
 
 
@@ -253,6 +256,8 @@ def _request_headers(scope: Scope, proof: str | None) -> list[tuple[bytes, bytes
     added = [(FORWARDED, (client[0] if client else "unknown").encode())]
     if proof is not None:
         added.append((FORWARDING_PROOF, proof.encode()))
+    if (certificate := scope.get(CERTIFICATE)) is not None:
+        added.append((CERTIFICATE_NAME, quote(certificate).encode()))
     return [*kept, *added]
 
 

@@ -29,13 +29,14 @@ import hmac
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, explain_refused_client, version_header
 from stoker.core.errors import Unavailable
 from stoker.metrics.catalogue import REST_DURATION, REST_REQUESTS
 from stoker.metrics.labels import OTHER
 from stoker.rest.http.access import ANYONE, ConcurrencyLimit, RateLimit, Requester
-from stoker.rest.http.asgi import CALLER, Message, Receive, Scope, Send
+from stoker.rest.http.asgi import CALLER, CERTIFICATE, Message, Receive, Scope, Send
 from stoker.rest.http.auditing import FORWARDED_TO_LEADER, AuditedSend
 from stoker.rest.http.compression import CompressingSend, Compressor, accepts_gzip
 from stoker.rest.http.errors import ErrorAnswer, answer_to, send_error, unavailable
@@ -63,6 +64,8 @@ FORWARDED = b"x-stoker-forwarded"
 of the original client."""
 FORWARDING_PROOF = b"x-stoker-forwarding-proof"
 """Shows that a master forwarded the request; see `RestServices.forwarding_proof`."""
+CERTIFICATE_NAME = b"x-stoker-certificate"
+"""Common name of the certificate that the client of a forwarded request has shown, quoted."""
 _PREPARE_AFTER_SECONDS = 1.0
 """A master that leads by then may never need to forward."""
 _CLIENT_HEADER = CLIENT_HEADER.lower().encode()
@@ -156,6 +159,7 @@ class RestMiddleware:
 
     async def _route(self, scope: Scope, target: Target, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
+        self._set_certificate(scope, headers)
         origin = _text(headers.get(b"origin"))
         send = _with_headers(send, cors_headers(origin, self._services.options))
         if accepts_gzip(headers.get(b"accept-encoding")):
@@ -315,15 +319,25 @@ class RestMiddleware:
         session = services.page_sessions.find(
             _text(headers.get(b"cookie")), services.clock(), is_secure=_is_secure(scope)
         )
-        return self._access.identify(_text(headers.get(b"authorization")), session)
+        authorization = _text(headers.get(b"authorization"))
+        return self._access.identify(authorization, session, scope.get(CERTIFICATE))
 
     def _counted_as(
         self, scope: Scope, headers: dict[bytes, bytes], caller: Requester | ErrorAnswer
     ) -> str:
-        """Whose requests and streams are counted: those of a token, otherwise of an address."""
-        if isinstance(caller, Requester) and caller.token is not None:
-            return f"the token {caller.name}"
+        """Whose requests and streams are counted: of a token or certificate, or of an address."""
+        if isinstance(caller, Requester) and caller.is_identified:
+            return f"the {caller.credential} {caller.name}"
         return self._address_of(scope, headers)
+
+    def _set_certificate(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Take the certificate of a forwarded request from the master that was shown it.
+
+        Anybody else could name any.
+        """
+        if FORWARDED in headers and self._is_from_master(headers):
+            name = _text(headers.get(CERTIFICATE_NAME))
+            scope[CERTIFICATE] = None if name is None else unquote(name)
 
     def _address_of(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         client = scope["client"]

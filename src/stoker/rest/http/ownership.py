@@ -38,7 +38,8 @@ async def find_owner_refusal(
     return ErrorAnswer(
         status=403,
         messages=[
-            f"job {job_id} belongs to {owner or 'an unknown owner'}; the token {caller.name} has "
-            f"the role {caller.role}, with which one sees and changes one's own jobs"
+            f"job {job_id} belongs to {owner or 'an unknown owner'}; the {caller.credential} "
+            f"{caller.name} has the role {caller.role}, with which one sees and changes one's own "
+            "jobs"
         ],
     )
