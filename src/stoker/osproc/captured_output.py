@@ -203,4 +203,4 @@ def last_error_lines(text: str, count: int = 3) -> str:
 def _open_log(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     # The directory of a task belongs to its code, which may have put something else there.
-    return open_regular_to_append(path, 0o644)
+    return open_regular_to_append(path, 0o600)

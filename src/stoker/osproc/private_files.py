@@ -4,7 +4,8 @@ Stoker's directories hold job graphs, results, logs and secrets, and whoever can
 commands the cluster. So masters and task executors work with a umask of 077 from their start.
 
 What user code writes is the user's business: runners, drivers and Spark get the user's umask back.
-Their files inside of Stoker's directories are protected by the directories above them.
+What Stoker itself writes in these processes it makes private explicitly, and so each directory that
+it hands to Spark or to user code. Their own files are protected by that directory.
 """
 
 import os
@@ -15,7 +16,8 @@ from enum import Enum, auto
 from pathlib import Path
 
 _PRIVATE_UMASK = 0o077
-_PRIVATE_DIRECTORY = 0o700
+PRIVATE_DIRECTORY = 0o700
+_PRIVATE_FILE = 0o600
 
 
 @contextmanager
@@ -26,6 +28,11 @@ def private_umask() -> Iterator[int]:
         yield before
     finally:
         os.umask(before)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open(opener=…)`: a new file is for its owner alone."""
+    return os.open(path, flags, _PRIVATE_FILE)
 
 
 def with_umask(umask: str | None, *command: str) -> list[str]:
@@ -51,6 +58,14 @@ def exposure_of(mode: int) -> Exposure:
     return Exposure.READ if mode & (stat.S_IROTH | stat.S_IXOTH) else Exposure.NONE
 
 
+def make_private_directory(directory: Path) -> None:
+    """Make the directory and those above it, as far as they are missing. Raises OSError."""
+    missing = [each for each in directory.parents if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+
+
 def claim_directory(directory: Path, *, is_ours: bool) -> Exposure:
     """Make the directory private; returns what others can still do there. Raises OSError.
 
@@ -58,15 +73,12 @@ def claim_directory(directory: Path, *, is_ours: bool) -> Exposure:
     it belongs to this user and is empty, or if only Stoker uses it (`is_ours`): anything else may
     have been opened to others on purpose.
     """
-    missing = [each for each in directory.parents if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=_PRIVATE_DIRECTORY, exist_ok=True)
-    directory.mkdir(mode=_PRIVATE_DIRECTORY, exist_ok=True)
+    make_private_directory(directory)
     found = directory.stat()
     exposure = exposure_of(found.st_mode)
     if exposure is Exposure.NONE or found.st_uid != os.geteuid():
         return exposure
     if not is_ours and any(directory.iterdir()):
         return exposure
-    directory.chmod(_PRIVATE_DIRECTORY)
+    directory.chmod(PRIVATE_DIRECTORY)
     return Exposure.NONE

@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from stoker.core.errors import InvalidInput, KeyExists, StartupFailed
+from stoker.osproc.private_files import (
+    PRIVATE_DIRECTORY,
+    make_private_directory,
+    private_opener,
+)
 from stoker.storage.contract import (
     checked_folder,
     checked_path,
@@ -40,7 +45,9 @@ _UNFINISHED = ".stoker-unfinished-"
 
 
 class FileStorage:
-    """Blocking calls run on the threads of `off_loop`, by default the common ones of the loop.
+    """New folders and files are for their owner alone.
+
+    Blocking calls run on the threads of `off_loop`, by default the common ones of the loop.
 
     With `within`, no file is read that a link has put outside of that directory.
 
@@ -245,7 +252,7 @@ class FileStorage:
             return ()
         entered: Folders = ()
         try:
-            os.mkdir(folder)
+            os.mkdir(folder, PRIVATE_DIRECTORY)
         except FileExistsError:
             if folder.is_file():
                 raise _below_a_file(folder) from None
@@ -256,7 +263,7 @@ class FileStorage:
             raise _below_a_file(folder) from None
         except FileNotFoundError:
             entered = self._make_folder(folder.parent)
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(PRIVATE_DIRECTORY, exist_ok=True)
         return (folder.parent, *entered)
 
     def _drop_empty_folders(self, folder: Path) -> None:
@@ -279,7 +286,7 @@ def _below_a_file(folder: Path) -> InvalidInput:
 
 def make_directory(directory: Path) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(directory)
     except OSError as error:
         raise StartupFailed(
             f"the storage directory {directory} cannot be made: {error.strerror}; "
@@ -407,10 +414,10 @@ def _open_new(
     entered: dict[Path, None] = {}
     for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            return open(path, "xb"), entered
+            return open(path, "xb", opener=private_opener), entered
         with contextlib.suppress(FileNotFoundError):
             entered |= dict.fromkeys(make_folder(folder))
-    return open(path, "xb"), entered
+    return open(path, "xb", opener=private_opener), entered
 
 
 def _folder_is_there(_folder: Path) -> Folders:

@@ -140,10 +140,9 @@ def test_savepoints_need_no_directory_on_a_local_cluster(
     listed = stoker("savepoint", "list").stdout
     assert taken in listed
     assert stopped in listed
-    # The savepoint with which it was stopped is the last checkpoint of the job.
     numbers.write()
     again = stoker("run", numbers.file)
-    assert f"from the last checkpoint of that run: {stopped}" in again.stderr
+    assert f"from the savepoint at the end of that run: {stopped}" in again.stderr
     assert numbers.is_caught_up
     for path in json.loads(stoker("savepoint", "list", "--json").stdout):
         stoker("savepoint", "dispose", path["path"])

@@ -31,8 +31,10 @@ pytestmark = [
 NOBODY = 65534
 PORTS_OF_A_DRIVER = 4
 """Its gateway for Python, its page, its driver and its block manager."""
-HIDDEN = {403, 301}
-"""What the page of Spark may answer: 301 only adds a slash to the path of a directory."""
+HIDDEN = {403, 301, 404}
+"""What the page of Spark may answer: 301 only adds a slash to the path of a directory, and a driver
+that is starting has no pages yet.
+"""
 STRANGER = Path(__file__).with_name("stranger.py")
 JOB = """
 from stoker import Pipeline
@@ -45,6 +47,15 @@ def numbers(spark):
 
 rows.sink("numbers", name="out", format="parquet", path="${out}", mode="overwrite")
 """
+STREAM = """
+from stoker import Pipeline
+
+stream = Pipeline("stream", parameters={"out": ""})
+stream.source("ticks", format="rate", streaming=True, rowsPerSecond=5)
+stream.sink("ticks", name="kept", format="parquet", path="${out}", trigger="10 hours")
+"""
+FOR_SPARK_AND_USER_CODE = {"tmp", "local", "checkpoints", "materialized"}
+"""Directories whose content has the modes that Spark and user code choose."""
 PROGRAM = """
 import os, sys
 from pyspark.sql import SparkSession
@@ -112,6 +123,11 @@ def own() -> Iterator[Own]:
             "spark.x.password=p",
         )
         own("run", base / "program.py", base / "more-rows")
+        (base / "rows.sql").write_text("SELECT 1 AS one")
+        own("run", base / "rows.sql")
+        (base / "stream.py").write_text(STREAM)
+        own("run", "-d", base / "stream.py", "--param", f"out={base / 'stream'}")
+        wait_until(lambda: any((base / "stream").glob("*.parquet")), "the stream has written", 120)
         yield own
     finally:
         own("cluster", "down")
@@ -224,6 +240,26 @@ def test_no_file_of_the_cluster_can_be_read_or_written(found: dict[str, Any]) ->
     assert found["paths"] == {}
 
 
+def test_everything_but_the_files_of_spark_and_user_code_is_for_the_user_alone(own: Own) -> None:
+    """Theirs are in a directory that is for the user alone."""
+    open_to_others, handed_over = [], set()
+    for folder, folders, files in os.walk(own.directory):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            if not path.exists() or path.is_symlink() or not path.stat().st_mode & 0o077:
+                continue
+            short = path.relative_to(own.directory)
+            handed = [each for each in short.parents if each.name in FOR_SPARK_AND_USER_CODE]
+            if handed:
+                handed_over.add(own.directory / handed[-1])
+            else:
+                open_to_others.append(str(short))
+    assert open_to_others == []
+    assert handed_over
+    assert [str(each) for each in handed_over if each.stat().st_mode & 0o077] == []
+    assert (own.directory / "storage" / "rows").is_dir()
+    assert any((own.directory / "storage" / "jobs").glob("*/checkpoints/kept/offsets/0"))
+
+
 def test_files_that_jobs_write_elsewhere_have_the_modes_of_their_user(own: Own) -> None:
     """A sink belongs to the user, whose umask decides who may read it."""
     for name in ("rows", "more-rows"):
@@ -279,4 +315,4 @@ def test_nothing_else_of_the_cluster_serves_a_stranger(found: dict[str, Any], po
 def test_the_cluster_still_serves_its_user(own: Own, found: dict[str, Any]) -> None:
     assert found["uid"] == NOBODY
     jobs = json.loads(own("list", "-a", "--json"))
-    assert {job["state"] for job in jobs} == {"FINISHED"}
+    assert {job["state"] for job in jobs if job["name"] != "stream"} == {"FINISHED"}

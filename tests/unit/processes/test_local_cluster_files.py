@@ -143,6 +143,18 @@ def test_a_configuration_with_secrets_is_readable_by_its_owner_only(tmp_path: Pa
         assert (tmp_path / "stoker.yml").stat().st_mode & 0o077 == 0
 
 
+def test_the_logs_of_the_processes_are_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with LocalCluster(tmp_path, tied=True) as cluster:
+            cluster.start(masters=1, task_executors=0, configuration="{rest.bind-port: 0}")
+    finally:
+        os.umask(before)
+    logs = list((tmp_path / "log").rglob("*"))
+    assert tmp_path / "log" / "master-1.log" in logs
+    assert [path for path in logs if path.stat().st_mode & 0o077] == []
+
+
 def started(masters: int, executors: int) -> ClusterState:
     return ClusterState(
         masters=tuple(record(1, name=f"master-{n}") for n in range(masters)),

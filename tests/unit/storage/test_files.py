@@ -27,6 +27,21 @@ def _files_in(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if path.is_file()]
 
 
+async def test_new_folders_and_files_are_for_their_owner_alone(tmp_path: Path):
+    """Also in processes with the umask of the user, such as runners."""
+    before = os.umask(0o022)
+    try:
+        storage = open_storage(str(tmp_path / "new" / "storage"))
+        await storage.write("rows/a/1.json", b"x")
+        await storage.create("rows/b.json", b"x")
+        await storage.upload(tmp_path / "new" / "storage" / "rows" / "b.json", "c")
+    finally:
+        os.umask(before)
+    made = list(tmp_path.rglob("*"))
+    assert len(made) == 7
+    assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
 async def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     storage = FileStorage(tmp_path)
     monkeypatch.setattr(os, "fsync", _failing_with(errno.ENOSPC))

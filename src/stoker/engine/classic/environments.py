@@ -234,7 +234,7 @@ async def _locked(place: Path, kind: int) -> AsyncIterator[ExitStack]:
 
 
 def _open_lock(place: Path) -> int:
-    return os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    return os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:

@@ -1,11 +1,13 @@
 """Directories of materialized results and of checkpoints, in the forms Spark and Python read."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from stoker.core.ids import safe_name
+from stoker.osproc.private_files import claim_directory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,17 @@ def directory_below(root: str, name: str) -> SparkDirectory:
         # Spark reads a percent sign literally, not as an escape.
         return SparkDirectory(url=f"file://{local}", local=local)
     return SparkDirectory(url=f"{root.rstrip('/')}/{name}", local=None)
+
+
+def make_private(directory: SparkDirectory) -> None:
+    """Make the directory for its owner alone, before Spark makes it with the umask of the user.
+
+    Errors are ignored: Spark cannot write there either, and reports that itself.
+    """
+    if directory.local is not None:
+        with suppress(OSError):
+            claim_directory(directory.local.parent, is_ours=True)
+            claim_directory(directory.local, is_ours=True)
 
 
 def checkpoint_directory(root: str, region: str) -> SparkDirectory:

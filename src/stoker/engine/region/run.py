@@ -49,7 +49,11 @@ from stoker.engine.region.compile import (
     run_sql,
 )
 from stoker.engine.region.environment import check_versions, place_artifacts
-from stoker.engine.region.locations import checkpoint_directory, choose_file_manager
+from stoker.engine.region.locations import (
+    checkpoint_directory,
+    choose_file_manager,
+    make_private,
+)
 from stoker.engine.region.materialize import MaterializedResults
 from stoker.engine.region.places import RunningStatement, failure_in
 from stoker.engine.region.plan_paths import resolve_paths_in_worker
@@ -343,6 +347,7 @@ class RegionExecution:
 
     def _run_stream(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         checkpoint = checkpoint_directory(self._task.checkpoint_root, sink.name)
+        make_private(checkpoint)
         check_sink_position(sink, checkpoint)
         with (
             explain_no_file_system(checkpoint),

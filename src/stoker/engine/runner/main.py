@@ -72,6 +72,7 @@ from stoker.engine.runner.janitor import (
 from stoker.engine.runner.pyspark_client import run_classic_udfs_on_connect, single_call
 from stoker.gateways.attempt_logs import FAILURE_MARK
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
+from stoker.osproc.private_files import make_private_directory
 
 
 class _Cancelled(BaseException):
@@ -406,7 +407,7 @@ class Runner:
 def _enter_directory(directory: Path) -> None:
     """Make the attempt's directory the working directory, and put temporary files there too."""
     temporary = directory / "tmp"
-    temporary.mkdir(parents=True, exist_ok=True)
+    make_private_directory(temporary)
     os.environ["TMPDIR"] = str(temporary)
     tempfile.tempdir = None
     os.chdir(directory)

@@ -33,7 +33,7 @@ from stoker.core.errors import Conflict, InvalidInput, StartupFailed, StokerErro
 from stoker.core.extras import check_cluster_extra
 from stoker.core.values import decode_json
 from stoker.osproc.parent_death import die_with_parent_command
-from stoker.osproc.private_files import Exposure, claim_directory
+from stoker.osproc.private_files import Exposure, claim_directory, private_opener
 from stoker.osproc.process_tree import start_time
 from stoker.processes.local.cluster_state import (
     MARK,
@@ -376,7 +376,7 @@ class LocalCluster:
     def _spawn(self, name: str, command: list[str]) -> ProcessRecord:
         log = self.directory / "log" / f"{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        with open(log, "ab", opener=private_opener) as output:
             start = output.tell()
             child = subprocess.Popen(
                 die_with_parent_command(*command) if self._tied else command,
