@@ -8,7 +8,7 @@ Invariant: an owner never has more jobs than the limit, however many submissions
 time. A submission counts from its check until it is refused or its job is known.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -77,8 +77,12 @@ def _remedy(rights: CallerRights, limit: str, value: str) -> str:
 
 
 def recent_times(times: Iterable[Millis], now: Millis) -> list[Millis]:
-    """Those of the last minute. The clock of an earlier leader may have been ahead a little."""
-    return [at for at in times if -MINUTE < now - at < MINUTE]
+    return [at for at in times if _is_recent(at, now)]
+
+
+def _is_recent(at: Millis, now: Millis) -> bool:
+    """Whether it was in the last minute. The clock of an earlier leader may have been ahead."""
+    return -MINUTE < now - at < MINUTE
 
 
 class Submissions:
@@ -86,10 +90,11 @@ class Submissions:
 
     def __init__(self, accepted: Iterable[tuple[str, Millis]] = ()) -> None:
         """`accepted`: owner and time of submission of the jobs on record."""
-        self._accepted: dict[str, list[Millis]] = {}
+        self._accepted: dict[str, deque[Millis]] = {}
+        """For each owner, at least those of the last minute, in their order."""
         self._in_progress: Counter[str] = Counter()
-        for owner, at in accepted:
-            self._accepted.setdefault(owner, []).append(at)
+        for owner, at in sorted(accepted, key=lambda each: each[1]):
+            self._accepted.setdefault(owner, deque()).append(at)
 
     @contextmanager
     def counting(
@@ -115,8 +120,10 @@ class Submissions:
             self._in_progress[owner] -= 1
 
     def note_accepted(self, owner: str, now: Millis) -> None:
-        times = recent_times(self._accepted.get(owner, ()), now)
-        self._accepted[owner] = [*times, now]
+        times = self._accepted.setdefault(owner, deque())
+        while times and not _is_recent(times[0], now):
+            times.popleft()
+        times.append(now)
 
     def _find_refusal(
         self,
