@@ -84,7 +84,7 @@ def test_a_master_knows_its_previous_attempts_before_its_address_is_published() 
         published = asyncio.Event()
 
         class RecordingPublication(LeaderPublication):
-            async def publish(self, address: str) -> None:
+            async def publish(self, address: str, socket: str = "") -> None:
                 seen.append(runner.details())
                 published.set()
 
