@@ -138,7 +138,8 @@ class JobEvents:
         self._take_over.restarted += len(before) - adopted
         self._record(
             EventKind.JOB_TAKEN_OVER,
-            f"taken over from the previous leader: {adopted} of {len(before)} attempts continue",
+            "taken over from the previous leader; attempts that continue: "
+            f"{adopted} of {len(before)}",
             about=subject_of(to_run),
             data={"adopted": adopted, "restarted": len(before) - adopted},
         )
@@ -248,8 +249,8 @@ class JobEvents:
             return
         self._record(
             EventKind.LEADER_RECOVERED,
-            f"all jobs of the previous leader are taken over: {done.adopted} attempts continue, "
-            f"{done.restarted} were started again",
+            "all jobs of the previous leader are taken over; attempts that continue: "
+            f"{done.adopted}, that were started again: {done.restarted}",
             data={"jobs": done.jobs, "adopted": done.adopted, "restarted": done.restarted},
         )
 

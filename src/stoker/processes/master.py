@@ -115,7 +115,10 @@ _OF_ONE_PROCESS = frozenset(
         BIND_PORT,
         "jobmanager.bind-host",
         "jobmanager.resource-id",
+        "process.log-dir",
+        "process.working-dir",
         "rest.bind-address",
+        "rest.socket",
     }
 )
 """Options that masters of one cluster usually set differently."""
