@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from builders import wait_until
 from contract.certificates import authority
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
@@ -16,6 +17,7 @@ from stoker.core.ids import Ids
 from stoker.ha.open import open_coordinator
 from stoker.ha.zookeeper.options import AccessControl, ZooKeeperOptions
 from stoker.processes.local.cluster import LocalCluster, probe_options
+from stoker.security.audit import AuditQuery, read_audit_files
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 OURS = authority().material
@@ -47,6 +49,38 @@ def test_leader_and_standby_answer_only_clients_with_a_token(tmp_path: Path) -> 
             assert BlockingClient(url, probe_options(known)).jobs() == []
             with pytest.raises(AccessDenied, match="requires a token"):
                 BlockingClient(url, probe_options(replace(known, token=None))).jobs()
+
+
+def test_masters_of_one_machine_record_each_change_of_the_tokens_once(tmp_path: Path) -> None:
+    """Made while they run, and while none of them did."""
+    tokens = TokenFile(tmp_path / "tokens.json")
+    tokens.add(Token(id="1", name="ana", role=Role.READ, sha256=hash_of(TEXT), created_ms=0))
+    log = tmp_path / "audit.jsonl"
+    settings = {
+        "rest.bind-port": "0",
+        "security.rest.tokens": str(tmp_path / "tokens.json"),
+        "security.audit.file": str(log),
+    }
+
+    def recorded() -> list[str]:
+        entries = read_audit_files([log], AuditQuery()) if log.exists() else []
+        return [f"{entry.action} {entry.object}" for entry in reversed(entries)]
+
+    def start(cluster: LocalCluster) -> None:
+        cluster.start(masters=2, task_executors=0, configuration=json.dumps(settings))
+
+    with LocalCluster(tmp_path / "cluster", tied=True) as cluster:
+        start(cluster)
+        wait_until(lambda: recorded() == ["create token ana"], "the token is recorded", 60)
+        tokens.add(Token(id="2", name="bob", role=Role.READ, sha256="x", created_ms=0))
+        both = ["create token ana", "create token bob"]
+        wait_until(lambda: recorded() == both, "the second token is recorded", 60)
+    tokens.revoke("ana")
+    with LocalCluster(tmp_path / "cluster", tied=True) as cluster:
+        start(cluster)
+        all_of_them = [*both, "revoke token ana"]
+        wait_until(lambda: recorded() == all_of_them, "the end of a token is recorded", 60)
+    assert recorded() == all_of_them
 
 
 async def _leaders(url: str, options: ZooKeeperOptions) -> list[str]:

@@ -155,9 +155,14 @@ def test_a_parameter_that_the_job_does_not_have_is_refused(stoker, job) -> None:
     refused(result, "day", code=1)
 
 
-@pytest.mark.parametrize("flag", ["--conf", "--env"])
-def test_a_setting_without_value_is_refused(stoker, job, flag: str) -> None:
-    refused(stoker("run", job(GOOD), flag, "spark.x"), "spark.x: write it as KEY=VALUE", code=2)
+def test_a_setting_without_value_is_refused(stoker, job) -> None:
+    refused(stoker("run", job(GOOD), "--conf", "spark.x"), "spark.x: write it as KEY=VALUE", code=2)
+
+
+def test_a_variable_that_is_not_set_here_is_refused(stoker, job, monkeypatch) -> None:
+    monkeypatch.delenv("DB_PASSWORD", raising=False)
+    result = stoker("run", job(GOOD), "--env", "DB_PASSWORD")
+    refused(result, "no variable DB_PASSWORD in this environment", "DB_PASSWORD=VALUE", code=2)
 
 
 def test_a_malformed_job_id_is_refused(stoker, job) -> None:

@@ -18,6 +18,7 @@ from stoker.security.submission_limits import NO_LIMITS, SubmissionLimits
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 _SECRET_BYTES = 32
+_NEVER = "never"
 _LONGEST = timedelta(days=36_500)
 """Dates much later than this cannot be displayed."""
 
@@ -75,12 +76,15 @@ def token() -> None:
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
-    default=Role.OPERATE.value,
-    show_default=True,
+    required=True,
     help="read: no changes; submit: submit jobs, see and end one's own; operate: everything.",
 )
 @click.option(
-    "--expires", metavar="DURATION", help="How long the token is valid, such as 90d or 12h."
+    "--expires",
+    metavar="DURATION",
+    default="90d",
+    show_default=True,
+    help="How long the token is valid, such as 90d or 12h, or never for one without an end.",
 )
 @_limits
 @_file_option
@@ -89,7 +93,7 @@ def create(
     invocation: Invocation,
     name: str,
     role: str,
-    expires: str | None,
+    expires: str,
     path: Path | None,
     queues: tuple[str, ...],
     max_priority: int | None,
@@ -97,6 +101,9 @@ def create(
     max_submissions: int | None,
 ) -> int:
     """Create a token and print it. It cannot be printed again.
+
+    The jobs of a token can do all that the user of the cluster can do: submit keeps honest users
+    apart, not attackers.
 
     Example: stoker token create ana --role submit --queue adhoc --max-jobs 10
     """
@@ -109,7 +116,7 @@ def create(
         role=Role(role),
         sha256=hash_of(text),
         created_ms=now,
-        expires_ms=None if expires is None else now + _milliseconds(expires),
+        expires_ms=None if expires == _NEVER else now + _milliseconds(expires),
         limits=SubmissionLimits(
             queues=queues,
             max_priority=max_priority,
@@ -232,14 +239,14 @@ def _milliseconds(duration: str) -> int:
         parsed = timedelta.max
     except ValueError as error:
         raise InvalidOption(
-            f"--expires {duration} is not a duration; write 90d, 12h or 30min"
+            f"--expires {duration} is not a duration; write 90d, 12h, 30min or never"
         ) from error
     if parsed <= timedelta(0):
         raise InvalidOption(f"--expires {duration}: a token must be valid for some time")
     if parsed > _LONGEST:
         raise InvalidOption(
-            f"--expires {duration} is more than {_LONGEST.days} days; leave the option out for a "
-            "token that never expires"
+            f"--expires {duration} is more than {_LONGEST.days} days; give --expires never for "
+            "a token that never expires"
         )
     return parsed // timedelta(milliseconds=1)
 

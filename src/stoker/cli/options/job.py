@@ -281,10 +281,11 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option(
         "--env",
-        metavar="NAME=VALUE",
+        metavar="NAME[=VALUE]",
         multiple=True,
-        callback=_pairs,
-        help="Environment variable of a program. Repeatable.",
+        callback=_variables,
+        help="Environment variable of a program. Repeatable. Without a value it is taken from "
+        "this command's environment: everybody on the machine can read a command line.",
     )
     @demand_options
     @click.option("-py", "--python", metavar="FILE", hidden=True)
@@ -427,6 +428,23 @@ def _params(
         return parse_params(given)
     except InvalidInput as error:
         raise click.BadParameter(error.message) from error
+
+
+def _variables(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    """Like `_pairs`, but a name alone stands for the variable of this process."""
+    whole = []
+    for item in given:
+        if "=" not in item and item:
+            if item not in os.environ:
+                raise click.BadParameter(
+                    f"there is no variable {item} in this environment; set it, or write "
+                    f"{item}=VALUE"
+                )
+            item = f"{item}={os.environ[item]}"
+        whole.append(item)
+    return _pairs(ctx, option, tuple(whole))
 
 
 def _pairs(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

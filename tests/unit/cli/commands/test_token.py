@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+CREATE = ("token", "create", "--role", "read")
+
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(stoker, tmp_path) -> None:
     file = tmp_path / "tokens.json"
@@ -17,12 +19,27 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(stoker, tmp_path) -> None:
     assert "submit" in listed.stdout
     assert token not in listed.stdout
     [shown] = json.loads(stoker("token", "list", "--json", "--file", file).stdout)
-    assert (shown["name"], shown["role"], shown["expires"]) == ("nightly", "submit", None)
+    assert (shown["name"], shown["role"]) == ("nightly", "submit")
+    ninety_days = 90 * 24 * 60 * 60 * 1000
+    assert shown["expires"] == shown["created"] + ninety_days
+
+
+def test_a_token_says_what_it_may_do_and_lasts_for_ever_only_if_that_is_asked_for(
+    stoker, tmp_path
+) -> None:
+    file = tmp_path / "tokens.json"
+    refused = stoker("token", "create", "nightly", "--file", file)
+    assert refused.exit_code == 2
+    assert "--role" in refused.stderr
+    role = ("--role", "operate", "--expires", "never")
+    assert stoker("token", "create", "nightly", *role, "--file", file).exit_code == 0
+    [shown] = json.loads(stoker("token", "list", "--json", "--file", file).stdout)
+    assert shown["expires"] is None
 
 
 def test_a_token_is_revoked_by_name(stoker, tmp_path) -> None:
     file = tmp_path / "tokens.json"
-    stoker("token", "create", "nightly", "--file", file)
+    stoker("token", "create", "nightly", "--role", "read", "--file", file)
     assert "Revoked the token" in stoker("token", "revoke", "nightly", "--file", file).stdout
     assert "There are no tokens." in stoker("token", "list", "--file", file).stdout
     again = stoker("token", "revoke", "nightly", "--file", file)
@@ -32,7 +49,7 @@ def test_a_token_is_revoked_by_name(stoker, tmp_path) -> None:
 
 def test_the_token_file_is_the_configured_one(stoker, tmp_path) -> None:
     setting = f"security.rest.tokens={tmp_path / 't.json'}"
-    assert stoker("token", "create", "a", "-D", setting, "--json").exit_code == 0
+    assert stoker(*CREATE, "a", "-D", setting, "--json").exit_code == 0
     assert "a" in (tmp_path / "t.json").read_text()
 
 
@@ -40,10 +57,10 @@ def test_the_token_file_is_the_configured_one(stoker, tmp_path) -> None:
 def test_a_token_cannot_expire_at_a_date_that_cannot_be_displayed(
     stoker, tmp_path, duration: str
 ) -> None:
-    refused = stoker("token", "create", "a", "--expires", duration, "--file", tmp_path / "t")
+    refused = stoker(*CREATE, "a", "--expires", duration, "--file", tmp_path / "t")
     assert refused.exit_code == 2
-    assert "leave the option out for a token that never expires" in refused.stderr
-    made = stoker("token", "create", "b", "--expires", "36500d", "--file", tmp_path / "t")
+    assert "give --expires never for a token that never expires" in refused.stderr
+    made = stoker(*CREATE, "b", "--expires", "36500d", "--file", tmp_path / "t")
     assert made.exit_code == 0
     listed = stoker("token", "list", "--file", tmp_path / "t")
     assert listed.exit_code == 0, listed.output
@@ -54,9 +71,9 @@ def test_missing_or_wrong_arguments_are_refused_with_a_reason(stoker, tmp_path) 
     nowhere = stoker("token", "list")
     assert nowhere.exit_code == 2
     assert "set security.rest.tokens" in nowhere.stderr
-    odd = stoker("token", "create", "a", "--expires", "3parsecs", "--file", tmp_path / "t")
+    odd = stoker(*CREATE, "a", "--expires", "3parsecs", "--file", tmp_path / "t")
     assert "is not a duration" in odd.stderr
-    nothing = stoker("token", "create", "a", "--expires", "0s", "--file", tmp_path / "t")
+    nothing = stoker(*CREATE, "a", "--expires", "0s", "--file", tmp_path / "t")
     assert "valid for some time" in nothing.stderr
 
 

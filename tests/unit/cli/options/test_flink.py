@@ -149,6 +149,18 @@ def test_pypath_sets_the_module_path_of_a_program(stoker: Stoker, tmp_path: Path
     assert program.environment == {"PYTHONPATH": "/opt/a:/opt/b", "TZ": "UTC"}
 
 
+def test_a_secret_variable_need_not_stand_on_the_command_line(
+    stoker: Stoker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every user of the machine can read the arguments of a process."""
+    (tmp_path / "main.py").write_text("print(1)\n")
+    monkeypatch.setenv("DB_PASSWORD", "a=b")
+    graph = info(stoker, tmp_path / "main.py", "--env", "DB_PASSWORD", "--env", "EMPTY=")
+    (program,) = graph.vertices
+    assert isinstance(program, Program)
+    assert program.environment == {"DB_PASSWORD": "a=b", "EMPTY": ""}
+
+
 def test_pypath_is_refused_for_a_pipeline_with_a_remedy(stoker: Stoker, pipelines: Path) -> None:
     result = stoker("info", pipelines, "-c", "first", "-pypath", "/opt/a")
     assert result.exit_code == 1, result.output
