@@ -160,28 +160,33 @@ _PHASES = {
     ReplacementPhase.DIVIDING: "The savepoint is {savepoint}; repartitioning its state.",
     ReplacementPhase.STARTING: "The savepoint is {savepoint}; starting the new version.",
     ReplacementPhase.WATCHING: "The new version runs as job {new_job_id}; watching it for a while.",
-    ReplacementPhase.ENDING: "The new version is being cancelled: {reason}",
-    ReplacementPhase.RETURNING: "Starting the old version again: {reason}",
+    ReplacementPhase.ENDING: (
+        "The new version is being cancelled{because}\n  (more: stoker status {new_job_id} --trace)"
+    ),
+    ReplacementPhase.RETURNING: "Starting the old version again{because}",
 }
 
 
-def replacement_text(state: "ReplacementState") -> str:
+def replacement_text(state: "ReplacementState", told: str = "") -> str:
+    """What has happened to the job; without the reason if that is what was `told` before."""
+    is_told = bool(told) and state.reason == told
+    because = "." if is_told else f": {state.reason}"
     if state.failed:
-        return f"Nothing was replaced: {state.reason}"
+        return f"Nothing was replaced{because}"
     origin = state.origin or state.savepoint
     if state.rolled_back:
         return (
-            f"The new version was rolled back: {state.reason}\n"
+            f"The new version was rolled back{because}\n"
             f"The old version continues as job {state.job_id}, from {origin}."
         )
     if state.over:
-        why = f" ({state.reason})" if state.reason else ""
+        why = f" ({state.reason})" if state.reason and not is_told else ""
         return f"Job {state.job_id} has replaced job {state.old_job_id}, from {origin}{why}."
     return _PHASES[state.phase].format(
         old_job_id=state.old_job_id,
         new_job_id=state.new_job_id,
         savepoint=state.savepoint,
-        reason=state.reason,
+        because=because,
     )
 
 
@@ -189,8 +194,15 @@ def follow_replacement(
     client: BlockingClient, job_id: JobId, trigger_id: str, invocation: Invocation
 ) -> int:
     """Print each phase, return the exit code. An interrupt ends this command, not the operation."""
-    state = client.replacement(job_id, trigger_id, lambda seen: say(replacement_text(seen)))
-    say(replacement_text(state))
+    told = ""
+
+    def tell(seen: "ReplacementState") -> None:
+        nonlocal told
+        say(replacement_text(seen, told))
+        told = seen.reason
+
+    state = client.replacement(job_id, trigger_id, tell)
+    tell(state)
     if invocation.json:
         echo_json(state)
     elif not state.failed:

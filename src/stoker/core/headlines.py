@@ -15,8 +15,10 @@ _WORKER_TRACEBACK = "Traceback (most recent call last):"
 _ERROR_LINE = re.compile(r"^(\w[\w.]*)(: .*)?$")
 """The line of a traceback that names the exception; frames are indented."""
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w{5}.*$")
-_PLAN = re.compile(r"^('|\+- |:- |\s*!?\w[\w ]*\[|== )")
+_PLAN = re.compile(r"^('|\+- |:- |\s*!?\w[\w ]*\[|={2,3} )")
 """How a line of Spark begins that belongs to the plan of a query or to its context."""
+_STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+"""How Spark introduces the cause of the failure of a streaming query."""
 _SQL_CONTEXT = re.compile(r"^== SQL(?! of)[^\n]*==\n", re.MULTILINE)
 """The line of Spark before the text of a query; that of a view has its name in it."""
 _CARETS = re.compile(r"^[-\s]*(\^+)\s*$")
@@ -67,7 +69,7 @@ def headline_of(failure: Failure) -> str:
     error = _error_in_worker(failure.message)
     if error is not None:
         return error
-    lines = failure.message.strip().splitlines()
+    lines = _STREAM_FAILED.sub("", failure.message.strip(), count=1).splitlines()
     shown: list[str] = []
     for line in lines[:_MOST_LINES]:
         if shown and (_PLAN.match(line) or not line.strip()):

@@ -44,7 +44,9 @@ _NOT_RETRIABLE = (
     ImportError,
 )
 _NOT_RETRIABLE_WORDS = re.compile(
-    r"\[(UNRESOLVED_\w+|TABLE_OR_VIEW_NOT_FOUND|UNSUPPORTED_\w+|DATATYPE_MISMATCH|PARSE_\w+)[.\]]"
+    r"\[(UNRESOLVED_\w+|TABLE_OR_VIEW_NOT_FOUND|UNSUPPORTED_\w+|DATATYPE_MISMATCH|PARSE_\w+"
+    r"|STATE_STORE_\w+_SCHEMA_NOT_COMPATIBLE"
+    r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA)[.\]]"
     r"|^(ModuleNotFoundError|ImportError|stoker\.engine\.failures\.CannotRun): ",
     re.MULTILINE,
 )

@@ -180,7 +180,15 @@ def decode_plan(content: bytes) -> StatePlan | None:
     return plan if plan.version == 1 else None
 
 
-def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[str]:
+@dataclass(frozen=True, kw_only=True)
+class PlanChange:
+    words: str
+    """What has changed, in short: a sentence whose subject is the query."""
+    details: str
+    """The same with all expressions as Spark writes them."""
+
+
+def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[PlanChange]:
     """Describe each change; nothing across Spark versions, because their plans read differently."""
     if before.spark_version != now.spark_version:
         return
@@ -191,23 +199,127 @@ def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[str]:
     for number in sorted(set(before.joins) & set(now.joins)):
         old, new = before.joins[number], now.joins[number]
         if (old.left, old.right) != (new.left, new.right):
-            yield (
-                f"joins {new.left} with {new.right}, and its saved state was joined by "
-                f"{old.left} with {old.right}"
+            yield _change(
+                "joins {new}, and its saved state was joined by {old}",
+                old=(f"{old.left} with {old.right}", f"{_keys(old.left)} with {_keys(old.right)}"),
+                new=(f"{new.left} with {new.right}", f"{_keys(new.left)} with {_keys(new.right)}"),
             )
         elif old.type != new.type:
-            yield (
-                f"has a join of type {new.type}, and its saved state is that of a join of type "
-                f"{old.type}"
+            yield _change(
+                "has a join of type {new}, and its saved state is that of a join of type {old}",
+                old=(old.type, old.type),
+                new=(new.type, new.type),
             )
 
 
-def _changed(does: str, did: str, before: tuple[str, ...], now: tuple[str, ...]) -> Iterator[str]:
+def _changed(
+    does: str, did: str, before: tuple[str, ...], now: tuple[str, ...]
+) -> Iterator[PlanChange]:
     # Spark itself refuses added or removed operators.
-    if len(before) == len(now):
-        for old, new in zip(before, now, strict=True):
-            if old != new:
-                yield f"{does} {new or 'nothing'}, and its saved state {did} {old or 'nothing'}"
+    if len(before) != len(now):
+        return
+    for old, new in zip(before, now, strict=True):
+        if old != new:
+            short_old, short_new = _differing(readable_keys(old), readable_keys(new))
+            yield _change(
+                f"{does} {{new}}, and its saved state {did} {{old}}",
+                old=(old or "nothing", short_old),
+                new=(new or "nothing", short_new),
+            )
+
+
+def _change(sentence: str, *, old: tuple[str, str], new: tuple[str, str]) -> PlanChange:
+    """Each side is given in full and in short."""
+    details = sentence.format(old=old[0], new=new[0])
+    words = sentence.format(old=old[1], new=new[1])
+    # What is short may be the same on both sides.
+    return PlanChange(words=words if old[1] != new[1] else details, details=details)
+
+
+def _differing(old: list[str], new: list[str]) -> tuple[str, str]:
+    """Both lists of keys in words, without the keys that stand in both at the same place."""
+    if len(old) == len(new):
+        pairs = [(one, other) for one, other in zip(old, new, strict=True) if one != other]
+        old, new = [one for one, _ in pairs], [other for _, other in pairs]
+    return ", ".join(old) or "nothing", ", ".join(new) or "nothing"
+
+
+_LONGEST_KEY = 120
+_LITERAL = re.compile(r"cast\((-?\d+) as \w+\)")
+_TIME = re.compile(r"precisetimestampconversion\(([^(),]+), TimestampType")
+_SLIDE = re.compile(r" - (\d+)\) % (\d+)\)")
+"""How far the beginning of a window is shifted, and the time from one to the next, in µs."""
+_LENGTH = re.compile(r"\+ (\d+)\)")
+_UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+def readable_keys(text: str) -> list[str]:
+    """Spark's list of grouping expressions, each in the form in which users write it."""
+    parts = _at_commas(text)
+    found: list[str] = []
+    while parts:
+        part = parts.pop(0)
+        if part.startswith("window of ") and len(parts) > 1 and parts[0] == "end":
+            found.append(_window_words(part, parts[1]))
+            del parts[:2]
+        else:
+            found.append(_key(part))
+    return found
+
+
+def _window_words(start: str, end: str) -> str:
+    time, slide, lengths = _TIME.search(start), _SLIDE.search(start), _LENGTH.findall(end)
+    if time is None or slide is None or not lengths:
+        return _key(start)
+    length, step, shift = lengths[-1], slide[2], slide[1]
+    spans = [length]
+    if step != length or shift != "0":
+        spans.append(step)
+    if shift != "0":
+        spans.append(shift)
+    return f"window({', '.join([time[1], *map(_duration, spans)])})"
+
+
+def _duration(microseconds: str) -> str:
+    seconds, rest = divmod(int(microseconds), 1_000_000)
+    if rest or not seconds:
+        return f"{microseconds} microseconds"
+    name, size = next(unit for unit in _UNITS if seconds % unit[1] == 0)
+    amount = seconds // size
+    return f"{amount} {name}{'s' if amount != 1 else ''}"
+
+
+def _keys(text: str) -> str:
+    return ", ".join(readable_keys(text))
+
+
+def _key(text: str) -> str:
+    simple = _LITERAL.sub(r"\1", text)
+    if simple.startswith("(") and simple.endswith(")") and _is_one_pair(simple):
+        simple = simple[1:-1]
+    return simple if len(simple) <= _LONGEST_KEY else f"{simple[:_LONGEST_KEY]}…"
+
+
+def _is_one_pair(text: str) -> bool:
+    """Whether the first bracket of the text closes at its end."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at == len(text) - 1
+    return False
+
+
+def _at_commas(text: str) -> list[str]:
+    """The text, divided at the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _groupings(analyzed: str) -> Iterator[str]:

@@ -360,9 +360,13 @@ CHANGES = {
 }
 if LONG:
     CHANGES |= {
-        "window": (by_remainder(3), by_remainder(3, 40), "groups by .*window of"),
+        "window": (
+            by_remainder(3),
+            by_remainder(3, 40),
+            r"groups by window\(at, 40 seconds\), and .* by window\(at, 20 seconds\)",
+        ),
         "compared": (both_sides("inner"), both_sides("inner", "k = j"), "joins k with j"),
-        "sessions": (sessions_by("n"), sessions_by("k"), "keeps its state by k"),
+        "sessions": (sessions_by("n"), sessions_by("k"), "groups by .*k, and its saved"),
     }
 
 

@@ -28,3 +28,13 @@ def test_the_last_line_names_the_running_job_and_its_savepoint():
 
 def test_a_failed_replacement_names_the_reason():
     assert "no boundary" in text(ReplacementPhase.FAILED, reason="no boundary")
+
+
+def test_a_reason_is_told_once():
+    plan = build_replacement(phase=ReplacementPhase.ROLLED_BACK, savepoint="/s", reason="pages")
+    state = answer_of(plan).operation
+    assert "pages" not in replacement_text(state, told="pages")
+    assert "pages" in replacement_text(state, told="another")
+    returning = build_replacement(phase=ReplacementPhase.RETURNING, savepoint="/s", reason="pages")
+    told = replacement_text(answer_of(returning).operation, told="pages")
+    assert told == "Starting the old version again."

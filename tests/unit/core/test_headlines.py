@@ -120,3 +120,12 @@ def test_of_a_very_long_line_the_part_before_the_mark_is_shown() -> None:
     *_, line, mark = headline_of(Failure(error="E", message=f"boom\n{context}")).splitlines()
     assert len(line) <= 104
     assert line[mark.index("^") :].startswith("nope")
+
+
+def test_the_cause_of_the_failure_of_a_stream_comes_first() -> None:
+    message = (
+        "[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: [X] boom\n"
+        "=== Streaming Query ===\nIdentifier: out"
+    )
+    shown = headline_of(Failure(error="StreamingQueryException", message=message))
+    assert shown == "StreamingQueryException: [X] boom"

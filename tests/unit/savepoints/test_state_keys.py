@@ -18,6 +18,7 @@ from stoker.savepoints.state_keys import (
     encode_plan,
     keys_in_schema,
     operators_in_plan,
+    readable_keys,
     saved_operator,
     state_plan,
 )
@@ -182,7 +183,7 @@ def test_the_numbers_that_spark_gives_to_columns_do_not_matter():
         (
             plan_grouped_by("(n#7L % 3)"),
             plan_grouped_by("(n#7L % 5)"),
-            "groups by (n % 5), and its saved state was grouped by (n % 3)",
+            "groups by n % 5, and its saved state was grouped by n % 3",
         ),
         (
             joined("n#1L", "m#2L", "Inner"),
@@ -202,14 +203,73 @@ def test_the_numbers_that_spark_gives_to_columns_do_not_matter():
     ],
 )
 def test_each_change_of_the_plan_is_described(before: StatePlan, now: StatePlan, words: str):
-    assert list(changed_plan(before, now)) == [words]
+    assert [change.words for change in changed_plan(before, now)] == [words]
     assert list(changed_plan(before, before)) == []
 
 
 def test_a_window_of_another_length_is_another_grouping():
-    (words,) = changed_plan(windowed(10), windowed(20))
-    assert "% 20" in words
+    (change,) = changed_plan(windowed(10), windowed(20))
+    assert "% 20" in change.words
     assert list(changed_plan(windowed(10), windowed(10, 99))) == []
+
+
+TIME = "precisetimestampconversion(at, TimestampType, LongType)"
+
+
+def window_key(length: int, slide: int, shift: int = 0) -> str:
+    """The grouping by a window as Spark writes it; times are in seconds."""
+    length, slide, shift = (each * 1_000_000 for each in (length, slide, shift))
+    rest = f"(({TIME} - {shift}) % {slide})"
+    case = f"CASE WHEN ({rest} < cast(0 as bigint)) THEN ({rest} + {slide}) ELSE {rest} END"
+    start = f"(({TIME} - {case}) - 0)"
+    return (
+        f"window of knownnullable(precisetimestampconversion({start}, LongType, TimestampType)), "
+        f"end, knownnullable(precisetimestampconversion(({start} + {length}), LongType, "
+        "TimestampType))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (window_key(10, 10), ["window(at, 10 seconds)"]),
+        (window_key(3600, 600), ["window(at, 1 hour, 10 minutes)"]),
+        (window_key(60, 60, 5), ["window(at, 1 minute, 1 minute, 5 seconds)"]),
+        (
+            f"k, {window_key(10, 10)}, (n % cast(3 as bigint))",
+            ["k", "window(at, 10 seconds)", "n % 3"],
+        ),
+        (
+            "(a + 1) * (b + 1), upper(cast(k as string))",
+            ["(a + 1) * (b + 1)", "upper(cast(k as string))"],
+        ),
+        ("window of another(form), end, here", ["window of another(form)"]),
+        ("", []),
+    ],
+)
+def test_keys_are_shown_as_users_write_them(text: str, keys: list[str]):
+    assert readable_keys(text) == keys
+
+
+def test_only_the_keys_that_changed_are_told_in_short_and_all_of_them_in_full():
+    before, now = f"{window_key(10, 10)}, (n % 3)", f"{window_key(10, 10)}, (n % 7)"
+    (change,) = changed_plan(StatePlan(groupings=(before,)), StatePlan(groupings=(now,)))
+    assert change.words == "groups by n % 7, and its saved state was grouped by n % 3"
+    assert before in change.details
+    assert now in change.details
+    (added,) = changed_plan(StatePlan(groupings=("k",)), StatePlan(groupings=("k, n",)))
+    assert added.words == "groups by k, n, and its saved state was grouped by k"
+
+
+def test_keys_that_differ_only_in_what_is_left_out_are_told_in_full():
+    before, now = f"f({'a' * 200}, b)", f"f({'a' * 200}, c)"
+    (change,) = changed_plan(StatePlan(groupings=(before,)), StatePlan(groupings=(now,)))
+    assert now in change.words
+
+
+@given(st.text(alphabet="abn()[], %+'_0123456789"))
+def test_any_text_of_spark_can_be_shown(text: str):
+    assert all(readable_keys(text))
 
 
 def test_plans_of_different_spark_versions_are_not_compared():

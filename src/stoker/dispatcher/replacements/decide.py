@@ -35,6 +35,7 @@ from typing import assert_never
 import msgspec
 
 from stoker.core.checkpoints import CheckpointKind, CheckpointStatus
+from stoker.core.headlines import headline_of
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
@@ -164,8 +165,8 @@ def _first_failure(details: JobDetails) -> str | None:
     # The oldest failure: later ones may be its consequences. The job's exceptions have the rest of
     # a long message.
     failure = details.failures[-1].failure
-    first = failure.message.strip().splitlines() or [""]
-    return f"{failure.error}: {first[0]}"
+    place = f"\n  in {failure.place}" if failure.place else ""
+    return f"{headline_of(failure)}{place}"
 
 
 def decide(plan: Replacement, observed: Observation, fresh_order: str) -> ReplacementStep:

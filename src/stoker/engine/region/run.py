@@ -65,7 +65,7 @@ from stoker.engine.runner.pyspark_client import single_call
 from stoker.engine.runner.worker_output import WorkerOutput
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guard_function
 from stoker.engine.streams.control import StreamControl
-from stoker.engine.streams.saved_state import check_state_keys, keep_state_plan
+from stoker.engine.streams.saved_state import explain_other_schema, keep_state_plan
 from stoker.engine.streams.sink_position import (
     check_remote_position,
     check_sink_position,
@@ -186,6 +186,10 @@ class RegionExecution:
 
     def failure_of(self, error: BaseException) -> Failure:
         """The failure that describes this exception, with its place in the job."""
+        end = self._task.graph.vertex(self._task.region.id)
+        if (explained := explain_other_schema(end.name, error)) is not None:
+            explained.__cause__ = error
+            error = explained
         if self._paths is not None and (hint := self._paths.hint(str(error))) is not None:
             error.add_note(hint)
         if self._statement is not None:
@@ -356,7 +360,6 @@ class RegionExecution:
             is_restored = self._task.graph.restore is not None
             if is_restored:
                 check_remote_position(self._session, sink, checkpoint)
-                check_state_keys(sink.name, frame, checkpoint)
             keep_state_plan(sink.name, frame, checkpoint, is_restored=is_restored)
             choose_file_manager(self._session, checkpoint)
             writer = frame.writeStream.queryName(sink.name).option(

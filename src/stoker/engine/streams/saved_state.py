@@ -6,11 +6,12 @@ groups by. Spark's files do not hold everything that is needed, so a query also 
 its state beside its checkpoint when it first starts, and a restored query is compared with it.
 """
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
 import pyspark
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from stoker.core.errors import CorruptContent
 from stoker.core.failpoints import failpoint
@@ -34,20 +35,39 @@ from stoker.savepoints.state_keys import (
     state_plan,
 )
 
+_INCOMPATIBLE = "IncompatibleState"
+_SCHEMAS = re.compile(r"Existing (key|value)_schema=(.*?) and new \1_schema=(.*?)\.\n", re.S)
+_FIELD = re.compile(r"StructField\(([^,]+),(\w+?)(?:Type)?(?:\([^)]*\))?,(?:true|false)\)")
 
-def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) -> None:
-    """Raise CannotRun if the key columns have changed.
 
-    Does nothing for a checkpoint on another file system.
-    """
-    if checkpoint.local is None:
-        return
-    saved = saved_operators(checkpoint.local)
+def explain_other_schema(sink: str, error: BaseException) -> CannotRun | None:
+    """Spark's refusal of state that has other columns, in short; None for any other error."""
+    found = _SCHEMAS.search(str(error)) if isinstance(error, PySparkException) else None
+    if found is None:
+        return None
+    part = "keys" if found[1] == "key" else "values"
+    old, new = _columns_in(found[2]), _columns_in(found[3])
+    return CannotRun(
+        _INCOMPATIBLE,
+        f"the {part} in the state of {sink} are ({new}) now, and ({old}) in its saved state: Spark "
+        "cannot continue with it; keep the aggregations, joins and their columns as they were, or "
+        "begin a query under another sink name",
+    )
+
+
+def _columns_in(schema: str) -> str:
+    """The columns of Spark's schema, or the schema as it is, if its form is unknown."""
+    fields = _FIELD.findall(schema)
+    return ", ".join(f"{name} {kind.lower()}" for name, kind in fields) or schema
+
+
+def _check_key_columns(sink: str, frame: DataFrame, checkpoint: Path) -> None:
+    saved = saved_operators(checkpoint)
     if not saved:
         return
     for before, now in changed_keys(saved, operators_in_plan(_physical_plan(frame))):
         raise CannotRun(
-            "IncompatibleState",
+            _INCOMPATIBLE,
             f"{sink} keeps its state by {describe_keys(now.keys)}, and its saved state is kept by "
             f"{describe_keys(before.keys)}: Spark would silently mix them up; group by the "
             "same columns under the same names, or begin a query under another sink name",
@@ -73,9 +93,11 @@ def saved_operators(checkpoint: Path) -> dict[int, KeyedOperator]:
 def keep_state_plan(
     sink: str, frame: DataFrame, checkpoint: SparkDirectory, *, is_restored: bool
 ) -> None:
-    """Store the plan of the query's state, and compare it with the stored one after a restore.
+    """Store the plan of the query's state.
 
-    Does nothing for a checkpoint on another file system.
+    After a restore, first compare it with the stored one, and the key columns with those of the
+    saved state; raise CannotRun if one of them has changed. The plan is compared first, because it
+    tells the expressions of keys. Does nothing for a checkpoint on another file system.
     """
     if checkpoint.local is None:
         return
@@ -85,12 +107,14 @@ def keep_state_plan(
         return
     now = state_plan(_explain(frame, extended=True), pyspark.__version__)
     if before is not None:
-        for words in changed_plan(before, now):
+        for change in changed_plan(before, now):
             raise CannotRun(
-                "IncompatibleState",
-                f"{sink} {words}: Spark would silently mix them up; keep the query "
+                _INCOMPATIBLE,
+                f"{sink} {change.words}: Spark would silently mix them up; keep the query "
                 "as it was, or begin a query under another sink name",
-            )
+            ) from CannotRun(_INCOMPATIBLE, f"{sink} {change.details}")
+    if is_restored:
+        _check_key_columns(sink, frame, checkpoint.local)
     if now != before:
         _write(path, encode_plan(now))
 

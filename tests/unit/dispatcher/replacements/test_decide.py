@@ -148,7 +148,7 @@ def test_a_snapshot_has_the_first_failure_and_the_stop_savepoint_of_the_job():
         failures=failures,
         checkpoints=Checkpoints(latest_savepoint=entry),
     )
-    assert snapshot_of(details).first_failure == "Bad: first"
+    assert snapshot_of(details).first_failure == "Bad: first\nof several lines"
     assert snapshot_of(details).stopped_at == "/s"
     taken = msgspec.structs.replace(entry, kind=CheckpointKind.SAVEPOINT)
     other = msgspec.structs.replace(details, checkpoints=Checkpoints(latest_savepoint=taken))
