@@ -15,6 +15,7 @@ from pathlib import Path
 import grpc
 import py4j
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark.errors import (
     AnalysisException,
     IllegalArgumentException,
@@ -66,6 +67,7 @@ _LIBRARIES_ELSEWHERE = re.compile(
     r"(-packages|/python)/(pyspark|grpc|py4j)/|pyspark\.zip/|/py4j-[^/]+\.zip/"
 )
 """The same libraries on other machines, where Spark may bring them as archives."""
+_IN_NOWHERE = re.compile(rf"{NOWHERE}/([^\s:;,'\")]+)")
 _MAX_JVM_FRAMES = 5
 _MAX_MESSAGE_CHARACTERS = 20_000
 
@@ -92,11 +94,14 @@ def failure_of(
     message = with_module_hint(_message_of(error), error)
     if line is None:
         line = place_of(error, message)
+    kind = error.error if isinstance(error, CannotRun) else type(error).__name__
+    is_of_spark = isinstance(error, (PySparkException, Py4JError))
+    relative = _told_of_relative_path(message) if is_of_spark else None
     return Failure(
-        error=error.error if isinstance(error, CannotRun) else type(error).__name__,
-        message=message,
+        error=kind if relative is None else "RelativePath",
+        message=relative or message,
         stack_trace=_stack_trace_of(error, message),
-        retriable=not _cannot_succeed(error),
+        retriable=relative is None and not _cannot_succeed(error),
         labels=dict(getattr(error, "labels", {})),
         place=", ".join(filter(None, (vertex, line or definition))),
     )
@@ -170,12 +175,25 @@ def is_loss_of_server(error: BaseException | None) -> bool:
 def _message_of(error: BaseException) -> str:
     text = str(error).split(_JVM_TRACE)[0].strip() or repr(error)
     lines = [*_without_long_jvm_traces(text.splitlines()), *getattr(error, "__notes__", ())]
-    if f"{NOWHERE}/" in text:
-        lines.append(
-            "Spark was given a relative path at a place where Stoker does not see it; name an "
-            "absolute path or a URL there"
-        )
     return shortened("\n".join(lines))
+
+
+def _told_of_relative_path(message: str) -> str | None:
+    """The message of an error about a relative path that Spark was given; None for any other.
+
+    It begins with the cause, because Spark and Hadoop tell only the directory in which Spark
+    itself works, and that nothing can be made there.
+    """
+    found = _IN_NOWHERE.search(message)
+    if found is None:
+        return None
+    path = found[1].partition("/_temporary")[0]
+    return (
+        f"Spark was given the relative path {path}, and does not know what it refers to: the job "
+        "was not submitted from a directory on this machine (as a program that is uploaded), or "
+        "the path is computed inside Spark (as by EXECUTE IMMEDIATE); name an absolute path or a "
+        f"URL\n\n{message}"
+    )
 
 
 def shortened(text: str) -> str:

@@ -172,6 +172,24 @@ def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
     assert printed == "42 ['7', 'a b'] 3\n"
 
 
+def test_a_relative_path_of_an_uploaded_program_is_refused_with_the_remedy(stoker) -> None:
+    """It was submitted from no directory, and Hadoop tells only that one cannot be made."""
+    program = (
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "spark.range(3).write.json('out')\n"
+    )
+    url = url_of(stoker.directory, stoker.state.masters[0])
+    with httpx.Client(base_url=url, timeout=60, trust_env=False, headers=stoker.headers) as http:
+        sent = http.post("/jars/upload", files={"jarfile": ("writes.py", program.encode())})
+        name = sent.json()["filename"].rpartition("/")[2]
+        job = http.post(f"/jars/{name}/run", json={}).json()["jobid"]
+        said = stoker("wait", job, expect=1).stdout
+        http.delete(f"/jars/{name}")
+    assert "RelativePath: Spark was given the relative path out, and does not know" in said
+    assert "name an absolute path or a URL\n  in writes.py line 3: spark.range(3)" in said
+
+
 def _open(stoker: CommandLine, url: str) -> Any:
     request = urllib.request.Request(url, headers=stoker.headers)
     return urllib.request.urlopen(request, timeout=30)

@@ -72,7 +72,46 @@ people.source("lines", format="text", path="data", streaming=True, schema="value
 
 @people.sink("lines", trigger="available-now")
 def write(df, batch_id):
+    with open("data/people.csv") as file:
+        assert file.read()
     df.write.mode("overwrite").text(f"by-batch/{batch_id}")
+"""
+
+
+WORKERS_PIPELINE = """
+from pyspark.sql.functions import udf
+from pyspark.sql.types import StringType
+from stoker import Pipeline
+
+p = Pipeline("workers")
+
+@udf(StringType())
+def looked_up(_):
+    with open("{file}") as file:
+        return file.read().strip()
+
+@p.source
+def ids(spark):
+    return spark.range(4).select(looked_up("id").alias("word"))
+
+p.sink("ids", format="json", path="by-workers", mode="overwrite")
+"""
+WORKERS_PROGRAM = """
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+from pyspark.sql.types import StringType
+
+spark = SparkSession.builder.getOrCreate()
+
+def looked_up(_):
+    with open("{file}") as file:
+        return file.read().strip()
+
+rows = spark.range(4).select(udf(looked_up, StringType())("id").alias("word"))
+rows.write.json("by-workers", mode="overwrite")
+"""
+ROWS_OF_AN_RDD = """
+assert spark.sparkContext.parallelize(range(4)).map(looked_up).distinct().collect() == ["word"]
 """
 
 
@@ -153,6 +192,36 @@ def test_a_function_for_batches_writes_in_the_callers_directory(
     stoker("run", "job.py", cwd=project)
     assert rows(project / "by-batch") == 3
     assert outputs_outside(stoker) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("job", [WORKERS_PIPELINE, WORKERS_PROGRAM], ids=["pipeline", "program"])
+def test_a_function_on_workers_opens_files_in_the_callers_directory(
+    stoker: CommandLine, project: Path, engine: str, job: str
+) -> None:
+    (project / "data" / "word.txt").write_text("word")
+    text = job.format(file="data/word.txt")
+    if (job, engine) == (WORKERS_PROGRAM, "classic"):
+        text += ROWS_OF_AN_RDD
+    (project / "job.py").write_text(text)
+    stoker("run", "job.py", "--engine", engine, cwd=project)
+    written = [
+        json.loads(line)["word"]
+        for file in (project / "by-workers").glob("part-*.json")
+        for line in file.read_text().splitlines()
+    ]
+    assert written == ["word"] * 4
+
+
+def test_a_function_on_workers_opens_the_files_that_its_job_brings(
+    stoker: CommandLine, project: Path
+) -> None:
+    (project / "word.txt").write_text("sent")
+    (project / "job.py").write_text(WORKERS_PIPELINE.format(file="word.txt"))
+    job = stoker.submit(project / "job.py", "--file", str(project / "word.txt"))
+    stoker("wait", job)
+    assert rows(stoker.home / "by-workers") == 4
+    shutil.rmtree(stoker.home / "by-workers")
 
 
 def test_the_first_job_of_the_readme_works_in_the_background(

@@ -27,6 +27,7 @@ from stoker.core.graph import (
     SqlScript,
     Transform,
 )
+from stoker.core.headlines import headline_of
 from stoker.core.spark_paths import describe_directory
 from stoker.core.states import ExecutionState
 
@@ -358,4 +359,8 @@ async def test_a_relative_path_that_nobody_saw_writes_nothing(bench: Bench, tmp_
     script = SqlScript(name="script", statements=(f"EXECUTE IMMEDIATE '{insert}'",))
     outcome = await bench.run(build_graph(script, caller=describe_directory(tmp_path)))
     assert outcome.failure is not None
-    assert "Spark was given a relative path" in outcome.failure.message
+    assert (outcome.failure.error, outcome.failure.retriable) == ("RelativePath", False)
+    assert headline_of(outcome.failure).startswith(
+        "RelativePath: Spark was given the relative path by-mistake, and does not know what"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
+from stoker.core.headlines import headline_of
 from stoker.engine.connect.server import explain_exit
 from stoker.engine.failures import (
     CannotRun,
@@ -50,9 +51,20 @@ def test_user_frames_of_a_worker_traceback_are_listed_innermost_first() -> None:
 
 def test_a_path_that_spark_resolved_by_itself_is_explained() -> None:
     """Nothing can be read or written there, and the reason would be hard to guess."""
-    message = failure_of(AnalysisException(f"Path does not exist: file:{NOWHERE}/in.csv")).message
-    assert "Spark was given a relative path" in message
-    assert "name an absolute path" in message
+    for said, path in (
+        (f"Path does not exist: file:{NOWHERE}/in.csv", "in.csv"),
+        (
+            f"Mkdirs failed to create file:{NOWHERE}/a/out/_temporary/0 (cwd=file:{NOWHERE})",
+            "a/out",
+        ),
+    ):
+        failure = failure_of(AnalysisException(said))
+        assert (failure.error, failure.retriable) == ("RelativePath", False)
+        headline = headline_of(failure)
+        assert headline.startswith(f"RelativePath: Spark was given the relative path {path}, and")
+        assert headline.endswith("name an absolute path or a URL")
+        assert said in failure.message
+    assert failure_of(OSError(f"{NOWHERE}/kernel/x cannot be read")).error == "OSError"
 
 
 def test_the_message_omits_the_jvm_stack_trace() -> None:

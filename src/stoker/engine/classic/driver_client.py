@@ -21,6 +21,7 @@ from stoker.engine.protocol import NotReady, Ready
 from stoker.engine.server_config import NOWHERE, ServerFiles, spark_environment
 from stoker.engine.spark_masters import find_absent_master
 from stoker.engine.spark_page import new_page_key
+from stoker.engine.worker_settings import worker_environment
 from stoker.osproc.captured_output import LogPump
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.private_files import with_umask
@@ -117,6 +118,7 @@ async def start_driver(
     try:
         files = _prepare(setup, directory, settings or {})
         variables = _environment(setup, files) | dict(environment or {})
+        variables |= worker_environment(master, variables.get("PYTHONPATH", ""))
         driver = await _launch(setup, directory, variables, warm=warm)
     except OSError as error:
         # The machine lacks processes, memory, open files or disk.

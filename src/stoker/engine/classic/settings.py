@@ -8,6 +8,7 @@ from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import ServerFiles, is_local, spark_properties
+from stoker.engine.worker_settings import worker_properties
 
 LOGGERS = """\
 # Warns of a directory that the program did not choose.
@@ -88,4 +89,5 @@ def driver_properties(
     if not is_local((kept | settings)["spark.master"]) and is_local(options.master):
         # Spark makes the secret for this by itself only if it is its own only executor.
         kept.pop("spark.authenticate", None)
-    return kept | settings
+    chosen = kept | settings
+    return worker_properties(chosen["spark.master"]) | chosen

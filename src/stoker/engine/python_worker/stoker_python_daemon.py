@@ -1,4 +1,4 @@
-"""Spark's Python daemon, whose workers print into the logs of their task.
+"""Spark's Python daemon, whose workers print into the logs of their task and work where it does.
 
 Spark starts this module instead of `pyspark.daemon` (setting `spark.python.daemon.module`), perhaps
 with an interpreter that lacks Stoker. So it is found by its file alone, on PYTHONPATH, and imports
@@ -8,6 +8,10 @@ By default, what user functions print on workers goes to the log of the Spark se
 output of all jobs is mixed. But each task carries the settings of its session to its worker, as
 local properties. One of them names the directory of the attempt, in which the runner of the task
 reads two named pipes. A task without this setting prints where Spark would have printed it.
+
+In the same way a task names the directory of its caller, in which the functions of a pipeline work:
+a function on a worker finds a file by the same relative path. Other workers stay where Spark has
+started them, in the directory of the session's files.
 """
 
 import os
@@ -23,6 +27,10 @@ DIRECTORY = "spark.stoker.attempt.directory"
 """Setting that names the directory with the pipes."""
 PIPES = ("workers.stdout", "workers.stderr")
 """Names of the pipes for standard output and standard error."""
+WORKING_DIRECTORY = "spark.stoker.working.directory"
+"""Setting that names the directory in which functions work; empty for that of Spark."""
+WORKING_DIRECTORY_VARIABLE = "PYTHON_WORKER_DIRECTORY"
+"""The same for all workers of a driver, which also run functions of RDDs."""
 
 
 def open_pipe(directory: str, name: str) -> int | None:
@@ -72,8 +80,25 @@ class WorkerStreams:
                 stream.flush()
 
 
-def follow_tasks(streams: WorkerStreams) -> None:
+class WorkingDirectory:
+    """The directory in which a worker process works, as its present task wants it."""
+
+    def __init__(self) -> None:
+        self._original = os.getcwd()
+
+    def follow(self, directory: str) -> None:
+        """Work in this directory from now on, or where Spark has started the worker."""
+        # Also if it is the same as before: the last function may have gone elsewhere.
+        for place in filter(None, (directory, self._original)):
+            with suppress(OSError):
+                os.chdir(place)
+                return
+
+
+def follow_tasks(streams: WorkerStreams, place: WorkingDirectory) -> None:
     """Make PySpark's worker redirect its streams when it begins a task, and flush them at its end.
+
+    It also enters the directory in which the task's functions work.
 
     Call this before any worker is forked.
     """
@@ -88,6 +113,10 @@ def follow_tasks(streams: WorkerStreams) -> None:
             streams.flush()
         else:
             streams.follow(context.getLocalProperty(DIRECTORY) or "")
+            place.follow(
+                context.getLocalProperty(WORKING_DIRECTORY)
+                or os.environ.get(WORKING_DIRECTORY_VARIABLE, "")
+            )
 
     def run_and_flush(connection: socket.socket, authenticated: bool) -> int:
         streams.buffer_lines()
@@ -102,5 +131,5 @@ def follow_tasks(streams: WorkerStreams) -> None:
 
 
 if __name__ == "__main__":
-    follow_tasks(WorkerStreams())
+    follow_tasks(WorkerStreams(), WorkingDirectory())
     daemon.manager()

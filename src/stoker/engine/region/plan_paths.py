@@ -4,7 +4,9 @@ All reads, writes and queries of a job's code reach the shared server as such pl
 one place where none of them can be overlooked, whichever of PySpark's many methods made it.
 """
 
+import os
 from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.connect.client import SparkConnectClient
@@ -177,13 +179,21 @@ def resolve_paths_of_clients(paths: RelativePaths | None) -> None:
 
 
 def resolve_paths_in_worker(
-    function: Callable[[Any, int], None], caller: CallerDirectory | None
+    function: Callable[[Any, int], None],
+    caller: CallerDirectory | None,
+    working_directory: Path | None,
 ) -> Callable[[Any, int], None]:
-    """Wrap a function for `foreachBatch`, which Spark Connect runs in a process of its own."""
+    """Wrap a function for `foreachBatch`, which Spark Connect runs in a process of its own.
+
+    That process enters the working directory, so that the function also finds its own files.
+    """
     # Pickled by value for a worker that may lack Stoker: there Spark refuses relative paths.
     fields = None if caller is None else (caller.path, caller.machine, caller.inode)
+    directory = None if working_directory is None else str(working_directory)
 
     def run_with_paths(frame: Any, batch_id: int) -> None:
+        if directory is not None:
+            os.chdir(directory)
         try:
             from stoker.engine.region.plan_paths import resolve_paths_for  # noqa: PLC0415
         except ImportError:

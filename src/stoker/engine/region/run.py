@@ -39,7 +39,7 @@ from stoker.core.spark_paths import with_absolute_paths
 from stoker.engine.failures import CannotRun, failure_of, keep_errors_out_of_output
 from stoker.engine.output.publish import Publisher, publisher_for
 from stoker.engine.protocol import RunTask
-from stoker.engine.python_worker.stoker_python_daemon import DIRECTORY
+from stoker.engine.python_worker.stoker_python_daemon import DIRECTORY, WORKING_DIRECTORY
 from stoker.engine.region.call_sites import record_call_sites
 from stoker.engine.region.compile import (
     DataFrame,
@@ -126,7 +126,8 @@ class RegionExecution:
             return
         self._policy.select(task, self._apply_settings)
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
-        self._enter_directory_of(paths)
+        if (place := self._place_of_functions()) is not None:
+            os.chdir(place)
         compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
         self._compiler = compiler
         if any(map(function_of, map(task.graph.vertex, task.region.vertices))):
@@ -153,14 +154,18 @@ class RegionExecution:
             case _:
                 assert_never(end)
 
-    def _enter_directory_of(self, paths: RelativePaths) -> None:
-        """Let functions find files as their author does, unless the job brings its own files.
+    def _place_of_functions(self) -> Path | None:
+        """The directory of the caller, in which functions find files as their author does.
 
-        Those are in the directory of the attempt, the working directory until now.
+        None if it is not here, or if a pipeline brings its own files: those are in the directory
+        of the attempt, and on workers in that of the session.
         """
-        has_files = any(a.kind is ArtifactKind.FILE for a in self._task.graph.artifacts)
-        if paths.base is not None and not has_files and os.access(paths.base, os.X_OK):
-            os.chdir(paths.base)
+        graph = self._task.graph
+        is_program = isinstance(graph.vertex(self._task.region.id), Program)
+        if not is_program and any(a.kind is ArtifactKind.FILE for a in graph.artifacts):
+            return None
+        base = self._paths.base if self._paths is not None else None
+        return base if base is not None and os.access(base, os.X_OK) else None
 
     @property
     def leaves_process_clean(self) -> bool:
@@ -227,6 +232,7 @@ class RegionExecution:
         if self._policy.may_have_workers and self._is_on_connect:
             self._worker_output.start()
             self._session.conf.set(DIRECTORY, self._task.directory)
+            self._session.conf.set(WORKING_DIRECTORY, str(self._place_of_functions() or ""))
         for key, value in _session_settings(self._task).items():
             try:
                 self._session.conf.set(key, value)
@@ -379,7 +385,9 @@ class RegionExecution:
                 function = compiler.function(sink.name)
                 directory: Path | None = None
                 if self._is_on_connect:
-                    function = resolve_paths_in_worker(function, caller_of(self._task.graph))
+                    function = resolve_paths_in_worker(
+                        function, caller_of(self._task.graph), self._place_of_functions()
+                    )
                     directory = Path(self._task.directory)
                 function = guard_function(function, self._control.order_file, directory)
                 return writer.foreachBatch(function).start()

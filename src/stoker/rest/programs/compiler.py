@@ -74,9 +74,13 @@ def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
     )
     loaded = load_job(f"{job}:{entry}" if entry else job, settings)
     graph = loaded.graph
-    if isinstance(graph.vertices[0], Program):
+    program = graph.vertices[0]
+    if isinstance(program, Program):
+        # Its author knows the uploaded file, and nothing of this directory.
+        shown = file.name if job == file else f"{file.name}/{job.name}"
+        program = msgspec.structs.replace(program, path=shown)
         # In an archive, the script of every program may be called `__main__.py`.
-        graph = msgspec.structs.replace(graph, name=file.stem)
+        graph = msgspec.structs.replace(graph, name=file.stem, vertices=(program,))
     (directory / GRAPH).write_bytes(msgspec.json.encode(graph))
     # Some of the files are temporary and end with this process, so all are copied.
     copies = {}

@@ -1,4 +1,4 @@
-"""Spark's Python workers print where their present task wants it.
+"""Spark's Python workers print, and work, where their present task wants it.
 
 The module redirects the streams of its process, so each test is a process of its own.
 """
@@ -19,23 +19,25 @@ from pyspark import daemon
 from pyspark.taskcontext import BarrierTaskContext, TaskContext
 import stoker_python_daemon as ours
 
-def task(directory):
+def task(directory, place=""):
     properties = {ours.DIRECTORY: directory} if directory else {}
+    properties[ours.WORKING_DIRECTORY] = place
     TaskContext._setTaskContext(TaskContext(localProperties=properties))
 
 def run(steps):
     daemon.worker = lambda connection, authenticated: steps() or 0
-    ours.follow_tasks(ours.WorkerStreams())
+    ours.follow_tasks(ours.WorkerStreams(), ours.WorkingDirectory())
     daemon.worker(None, True)
 """
 
 
-def run_worker(code: str) -> str:
+def run_worker(code: str, directory: Path | None = None, **variables: str) -> str:
     """Run the code in a process that finds the daemon's module as Spark's workers do."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + code],
-        env=kept | {"PYTHONPATH": str(FOLDER), "PYTHONUNBUFFERED": "1"},
+        env=kept | {"PYTHONPATH": str(FOLDER), "PYTHONUNBUFFERED": "1"} | variables,
+        cwd=directory,
         capture_output=True,
         text=True,
         timeout=60,
@@ -86,6 +88,38 @@ def steps():
 run(steps)
 """)
     assert spark == "late\n"
+
+
+def test_a_worker_works_where_its_task_does_or_where_spark_started_it(tmp_path: Path) -> None:
+    for name in ("session", "caller", "elsewhere"):
+        (tmp_path / name).mkdir()
+    places = run_worker(
+        f"""
+def steps():
+    task("", {str(tmp_path / "caller")!r})
+    print(os.getcwd())
+    os.chdir({str(tmp_path / "elsewhere")!r})
+    task("", {str(tmp_path / "caller")!r})
+    print(os.getcwd())
+    task("")
+    print(os.getcwd())
+    task("", {str(tmp_path / "gone")!r})
+    print(os.getcwd())
+run(steps)
+""",
+        tmp_path / "session",
+    )
+    names = [Path(line).name for line in places.splitlines()]
+    assert names == ["caller", "caller", "session", "session"]
+
+
+def test_the_workers_of_a_driver_work_where_its_environment_says(tmp_path: Path) -> None:
+    """Tasks of RDDs carry no settings of a session."""
+    place = run_worker(
+        "def steps():\n    task('')\n    print(os.getcwd())\nrun(steps)",
+        PYTHON_WORKER_DIRECTORY=str(tmp_path),
+    )
+    assert place == f"{tmp_path}\n"
 
 
 def test_the_last_words_of_a_worker_that_fails_are_printed(tmp_path: Path) -> None:

@@ -155,19 +155,23 @@ def test_putting_back_a_replaced_stub_leaves_no_layer(client: Any, here: Relativ
     assert client._internal_stub is original
 
 
-def test_a_function_for_batches_resolves_in_its_own_process(client: Any, tmp_path: Path) -> None:
+def test_a_function_for_batches_resolves_in_its_own_process(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
 
     def function(frame: Any, batch_id: int) -> None:
         frame._stub.ExecutePlan(request_of(read("in")))
         seen.append(batch_id)
 
-    wrapped = resolve_paths_in_worker(function, describe_directory(tmp_path))
+    wrapped = resolve_paths_in_worker(function, describe_directory(tmp_path), tmp_path)
+    monkeypatch.chdir("/")
     wrapped(client, 7)
+    assert Path.cwd() == tmp_path
     [request] = client.sent
     source = request.plan.root.project.input.filter.input.read.data_source
     assert list(source.paths) == [f"{tmp_path}/in"]
     assert seen == [7]
     # Nothing of this process travels along: the function is pickled by value.
-    loaded = cloudpickle.loads(cloudpickle.dumps(resolve_paths_in_worker(print, None)))
+    loaded = cloudpickle.loads(cloudpickle.dumps(resolve_paths_in_worker(print, None, None)))
     assert callable(loaded)

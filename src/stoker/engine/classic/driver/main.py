@@ -48,6 +48,7 @@ from stoker.engine.protocol import (
     RunTask,
     StateReport,
 )
+from stoker.engine.python_worker.stoker_python_daemon import WORKING_DIRECTORY_VARIABLE
 from stoker.engine.python_workers import WorkerMemoryWatch, WorkersOfDriver
 from stoker.engine.region.catalog_guard import guard_classic_sessions
 from stoker.engine.region.program import (
@@ -232,10 +233,14 @@ class Driver:
         return 0
 
     def _use_paths(self, paths: RelativePaths) -> None:
-        """Have Spark resolve relative paths in the caller's directory; without one, it refuses."""
+        """Have Spark resolve relative paths in the caller's directory; without one, it refuses.
+
+        Its Python workers work there too, so that functions find files by the same paths.
+        """
         resolve_paths_of_statements(paths)
         if paths.base is not None:
             self._spark.work_in(str(paths.base))
+            self._spark.set_workers_environment({WORKING_DIRECTORY_VARIABLE: str(paths.base)})
 
     def _report_running(self) -> None:
         self._report_state(ExecutionState.RUNNING)

@@ -53,9 +53,11 @@ class WarmSpark:
             self._session.conf.set(key, value)
 
     def set_workers_environment(self, variables: Mapping[str, str]) -> None:
+        """Set variables for the workers of the present context and of all later ones."""
         self.set_properties({f"spark.executorEnv.{k}": v for k, v in variables.items()})
-        if self._session is not None:
-            self._session.sparkContext.environment.update(variables)
+        context: Any = SparkContext._active_spark_context
+        if context is not None:
+            context.environment.update(variables)
 
     def add_files(self, files: Iterable[str], python_files: Iterable[str]) -> None:
         files, python_files = list(files), list(python_files)
