@@ -1,5 +1,6 @@
 """Stoker: a highly available job service for PySpark."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,3 +28,14 @@ def __getattr__(name: str) -> Any:
 def load_ipython_extension(shell: Any) -> None:
     """Called by `%load_ext stoker`: adds the cell magic `%%stoker`."""
     import_module("stoker.notebook").register(shell)
+
+
+def _prepare_notebook() -> None:
+    """In Jupyter and IPython, let cells define UDFs whose types are written in words."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None:
+        import_module("stoker.pipeline.udf_types").keep_types_of_cells_as_text(shell)
+
+
+_prepare_notebook()

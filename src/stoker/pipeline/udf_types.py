@@ -1,8 +1,9 @@
-"""Return types of UDFs that a job's file defines where there is no Spark session yet.
+"""Return types of UDFs that a job's file, or a cell, defines where there is no Spark session yet.
 
 PySpark asks the session what a type such as "double" means as soon as a UDF is defined. A job's
 file is loaded before there is a session. While it is loaded, such a type stays text: PySpark reads
-it when the UDF is used, and by then the job runs, on either engine.
+it when the UDF is used, and by then the job runs, on either engine. The cells of a notebook have no
+session either, unless they make one: then PySpark reads the type as always.
 """
 
 import ast
@@ -26,15 +27,47 @@ def types_of_udfs_as_text(tree: ast.Module) -> Iterator[None]:
     if not may_define_udfs(tree) or importlib.util.find_spec("pyspark") is None:
         yield
         return
-    kinds = _udf_classes()
-    properties = [kind.returnType for kind in kinds]
-    for kind, original in zip(kinds, properties, strict=True):
-        kind.returnType = property(_read_later(original))
+    originals = _read_types_later()
     try:
         yield
     finally:
-        for kind, original in zip(kinds, properties, strict=True):
+        for kind, original in originals:
             kind.returnType = original
+
+
+def keep_types_of_cells_as_text(shell: Any) -> None:
+    """Let the cells of this shell of IPython define UDFs without a session, from now on.
+
+    The present one, too: it may import Stoker and define a UDF.
+    """
+    cells = _Cells()
+    cells.prepare((shell.user_ns.get("In") or [""])[-1])
+    shell.events.register("pre_run_cell", cells.before_cell)
+
+
+class _Cells:
+    def __init__(self) -> None:
+        self._is_prepared = False
+
+    def before_cell(self, info: Any) -> None:
+        """Called by IPython."""
+        self.prepare(info.raw_cell or "")
+
+    def prepare(self, cell: str) -> None:
+        """PySpark is not imported for a cell that defines no UDF, because that takes time."""
+        if self._is_prepared or "udf" not in cell:
+            return
+        self._is_prepared = True
+        if importlib.util.find_spec("pyspark") is not None:
+            _read_types_later()
+
+
+def _read_types_later() -> list[tuple[Any, Any]]:
+    """The classes of UDFs that changed, each with its original property."""
+    originals = [(kind, kind.returnType) for kind in _udf_classes()]
+    for kind, original in originals:
+        kind.returnType = property(_read_later(original))
+    return originals
 
 
 def may_define_udfs(tree: ast.Module) -> bool:

@@ -156,3 +156,84 @@ def test_mistakes_in_a_magic_are_explained(notebook: Notebook) -> None:
     assert "usage" in notebook.error("%%stoker --nonsense\nselect 1")
     failed = notebook.error("%%stoker --cluster cluster\nSELECT missing FROM range(3)")
     assert "missing" in failed
+
+
+def test_functions_classes_and_lambdas_of_cells_travel_with_the_job(notebook: Notebook) -> None:
+    """They are in no module that a task executor could import."""
+    notebook("""
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+offset = 10
+add = lambda value: value + offset
+
+class Doubled:
+    def __init__(self, value):
+        self.value = 2 * value
+
+def computed(value):
+    return Doubled(add(value)).value
+""")
+    notebook("""
+cells = stoker.Pipeline("travelling")
+plus_one = F.udf(lambda value: computed(value) + 1, LongType())
+
+@cells.source
+def numbers(spark):
+    print("in the source:", computed(1))
+    return spark.range(3).select(plus_one("id").alias("n"))
+
+cells.transform("shown", sql="SELECT n FROM numbers ORDER BY n", inputs=["numbers"])
+
+@cells.sink("shown", name="printed")
+def write(df):
+    print([row.n for row in df.collect()])
+""")
+    notebook("job = cluster.submit(cells)\njob.result()")
+    printed = notebook.text("print(job.logs())")
+    assert "in the source: 22" in printed
+    assert "[21, 23, 25]" in printed
+    notebook("offset = 20")
+    notebook("job = cluster.submit(cells)\njob.result()")
+    assert "[41, 43, 45]" in notebook.text("print(job.logs())")
+
+
+def test_a_type_of_a_udf_is_written_in_words_in_a_cell(notebook: Notebook) -> None:
+    """There is no session in the notebook that PySpark could ask what it means."""
+    notebook("""
+typed = stoker.Pipeline("typed")
+
+@F.udf("double")
+def half(value):
+    return value / 2
+
+@F.pandas_udf("long")
+def twice(values):
+    return 2 * values
+
+@typed.source
+def numbers(spark):
+    return spark.range(3).select(half("id").alias("h"), twice("id").alias("t"))
+
+@typed.sink("numbers")
+def printed(df):
+    print([tuple(row) for row in df.sort("h").collect()])
+""")
+    notebook("job = cluster.submit(typed)\njob.result()")
+    assert "[(0.0, 0), (0.5, 2), (1.0, 4)]" in notebook.text("print(job.logs())")
+
+
+def test_the_failure_of_a_function_of_a_cell_shows_its_line(notebook: Notebook) -> None:
+    notebook("""
+failing = stoker.Pipeline("failing")
+
+@failing.source
+def numbers(spark):
+    return spark.range(3).select("nope")
+
+failing.sink("numbers", name="out", format="noop", mode="overwrite")
+""")
+    said = notebook.error("cluster.submit(failing).result()")
+    assert "`nope` cannot be resolved" in said
+    assert "in source 'numbers', " in said
+    assert "line 6" in said

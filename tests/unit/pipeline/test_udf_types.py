@@ -1,5 +1,7 @@
 """UDFs at the top of a job's file: PySpark wants a session there, and there is none."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,3 +87,24 @@ def test_pyspark_is_not_imported_for_a_file_that_cannot_define_udfs(
     source: str, may_define: bool
 ) -> None:
     assert may_define_udfs(parse_source(source)) is may_define
+
+
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+shell.run_cell("import stoker", store_history=True).raise_error()
+done = shell.run_cell({cell!r}, store_history=True)
+done.raise_error()
+assert shell.user_ns["twice"].returnType == "double"
+"""
+UDF = 'from pyspark.sql.functions import udf\n@udf("double")\ndef twice(x):\n    return 2.0 * x\n'
+
+
+@pytest.mark.parametrize("cell", [UDF, f"import stoker\n{UDF}"], ids=["later", "same-cell"])
+def test_a_cell_needs_no_session_for_a_type_in_words(cell: str) -> None:
+    """In a process of its own: the shell and the change of PySpark belong to the process."""
+    code = CELLS.format(cell=cell)
+    if cell.startswith("import stoker"):
+        code = code.replace('shell.run_cell("import stoker", store_history=True).raise_error()', "")
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -72,11 +72,12 @@ def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
         python_files=(file,) if file.suffix == ".zip" else (),
         wheels=(file,) if file.suffix == ".whl" else (),
     )
-    loaded = load_job(f"{job}:{entry}" if entry else job, settings)
+    # Relative: error messages name the file as its author does, and not this directory.
+    target = str(job.relative_to(directory))
+    loaded = load_job(f"{target}:{entry}" if entry else target, settings)
     graph = loaded.graph
     program = graph.vertices[0]
     if isinstance(program, Program):
-        # Its author knows the uploaded file, and nothing of this directory.
         shown = file.name if job == file else f"{file.name}/{job.name}"
         program = msgspec.structs.replace(program, path=shown)
         # In an archive, the script of every program may be called `__main__.py`.
@@ -110,7 +111,7 @@ def _unpack(archive: Path, target: Path, entry: str | None) -> tuple[Path, str |
         found = (target / candidate).resolve()
         inside = found.is_relative_to(target.resolve())
         if inside and found.is_file() and found.suffix in _JOB_SUFFIXES:
-            return found, pipeline or None
+            return target / found.relative_to(target.resolve()), pipeline or None
     jobs = sorted(each.name for each in target.iterdir() if each.suffix in _JOB_SUFFIXES)
     raise InvalidInput(
         f"{archive.name} has no {path}; name the job file with entryClass"
