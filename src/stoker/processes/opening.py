@@ -119,15 +119,19 @@ def trust_among_masters(options: RestSecurityOptions) -> ssl.SSLContext | None:
     return client_context(options.authorities, options.certificate, options.key)
 
 
-@functools.lru_cache(maxsize=8)
 def may_forward_to(options: RestSecurityOptions, url: str) -> bool:
     """Whether a standby may send requests, with the tokens of their clients, to this leader.
 
     The URL comes from the coordinator. Without TLS nobody proves to be the leader, so then it must
     be on this machine.
     """
-    host = urlsplit(url).hostname or ""
-    if options.tls or options.allow_plain_tokens or is_loopback(host):
+    return _may_forward(options.tls or options.allow_plain_tokens, url)
+
+
+@functools.lru_cache(maxsize=8)
+def _may_forward(is_protected: bool, url: str) -> bool:
+    """Cached, so that the reason is logged once."""
+    if is_protected or is_loopback(urlsplit(url).hostname or ""):
         return True
     log.warning(
         "requests are not forwarded to the leader at %s: it is on another machine, and "
