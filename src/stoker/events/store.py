@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 MAX_SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """A larger file is no segment of ours."""
-_CACHED_SEGMENTS = 4
+MAX_CACHED_SEGMENTS: Final = 4
 _YOUNGEST_ORPHAN: Final = timedelta(minutes=10)
 """A segment without a pointer may be younger: its leader is about to write the index."""
 
@@ -158,10 +158,14 @@ class EventStore:
         except (NotFound, CorruptContent, TooLarge) as error:
             log.warning("events cannot be shown: %s", error)
             return None
-        self._cached[path] = events
-        while len(self._cached) > _CACHED_SEGMENTS:
-            self._cached.popitem(last=False)
+        self._remember(path, events)
         return events
+
+    def _remember(self, path: str, events: tuple[LoggedEvent, ...]) -> None:
+        """Keep the events of a segment in memory, of the last few only."""
+        self._cached[path] = events
+        while len(self._cached) > MAX_CACHED_SEGMENTS:
+            self._cached.popitem(last=False)
 
     async def _current(self) -> LogState:
         if self.state is None or self._versions is None:
@@ -174,7 +178,7 @@ class EventStore:
         path = keys.event_segment(first.epoch, first.number, self._ids.nonce())
         failpoint("events.before-content")
         await self._storage.write(path, content)
-        self._cached[path] = state.recent
+        self._remember(path, state.recent)
         return state.with_segment(path, len(content))
 
     async def _record(self, state: LogState) -> None:

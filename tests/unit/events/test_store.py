@@ -15,11 +15,13 @@ from stoker.events import layout
 from stoker.events.event import EventId, GapReason, LoggedEvent
 from stoker.events.options import EventOptions
 from stoker.events.query import EventPage, EventQuery, answer
-from stoker.events.store import EventStore
+from stoker.events.store import MAX_CACHED_SEGMENTS, EventStore
 from stoker.ha import keys
 from stoker.ha.coordinator import Put
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import Loss, MemoryCoordination
+from stoker.ha.record import encode
+from stoker.ha.transaction import MAX_VALUE_BYTES
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual
@@ -243,6 +245,27 @@ async def test_a_damaged_segment_harms_no_other(harness: Harness) -> None:
         (GapReason.UNREADABLE, second.events)
     ]
     assert len(page.events) == 19 - second.events
+
+
+@with_harness
+async def test_a_master_keeps_few_events_in_memory_however_many_it_wrote(harness: Harness) -> None:
+    for number in range(1, 100):
+        await harness.append(event(1, number))
+    await harness.read()
+    assert len(harness.segments) > 3 * MAX_CACHED_SEGMENTS
+    assert len(harness.store._cached) <= MAX_CACHED_SEGMENTS
+
+
+@with_harness
+async def test_the_records_of_a_full_log_fit_into_one_transaction(harness: Harness) -> None:
+    """ZooKeeper takes packets of 1 MiB, the coordinator values of 512 KiB."""
+    for number in range(1, 10):
+        await harness.append(event(10**6, 10**9 + number, at=2 * 10**12))
+    state = await harness.store.load()
+    segment = state.index.segments[0]
+    index = encode(layout.EventIndex(segments=(segment,) * layout.MAX_SEGMENTS))
+    assert len(index) < MAX_VALUE_BYTES
+    assert len(index) + 256 * 1024 < 1024 * 1024
 
 
 @with_harness
