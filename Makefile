@@ -7,6 +7,9 @@ SUITES := $(wildcard $(addprefix tests/,unit contract simulation integration cha
 QUICK := $(wildcard $(addprefix tests/,unit simulation))
 CODE := $(wildcard src tests bench examples scripts)
 PYTEST := $(BIN)/python -m pytest -q
+PAGE := src/stoker/web/static/index.html
+PAGE_SOURCES := $(shell find web/src -type f ! -name schema.d.ts 2>/dev/null) \
+	$(addprefix web/,index.html package.json package-lock.json vite.config.ts tsconfig.json)
 
 .DEFAULT_GOAL := help
 
@@ -18,19 +21,34 @@ $(STAMP): requirements/lock.txt requirements/build.txt pyproject.toml scripts/ma
 	@scripts/make-venv $(VENV)
 	@touch $@
 
+$(PAGE): $(STAMP) $(PAGE_SOURCES) requirements/web.txt scripts/make-web
+	@scripts/make-web $(BIN)/python
+	@touch $@
+
 .PHONY: venv
-venv: $(STAMP) ## make the environment in .venv from the lock
+venv: $(STAMP) $(PAGE) ## make the environment in .venv from the lock, and the web page
+
+.PHONY: web
+web: $(PAGE) ## build the web page
+
+.PHONY: web-dev
+web-dev: $(STAMP) ## the web page, reloaded while you edit it (STOKER_MASTER=URL of a running master)
+	scripts/web-tools $(BIN)/python dev
+
+.PHONY: web-check
+web-check: $(STAMP) ## types, style and unit tests of the web page
+	scripts/web-tools $(BIN)/python check
 
 .PHONY: demo
-demo: $(STAMP) ## a local cluster runs a batch and a streaming pipeline, then cleans up
+demo: $(STAMP) $(PAGE) ## a local cluster runs a batch and a streaming pipeline, then cleans up
 	@$(BIN)/stoker demo
 
 .PHONY: test
-test: $(STAMP) ## all tests
+test: $(STAMP) $(PAGE) ## all tests
 	$(PYTEST) $(SUITES)
 
 .PHONY: check
-check: lint types layers ## style, types, layers, unit and simulation tests: under two minutes
+check: lint types layers web-check ## style, types, layers, the web page, unit and simulation tests: under two minutes
 	TEST_SEEDS=15 $(PYTEST) -n 2 $(QUICK)
 
 .PHONY: lint
@@ -108,5 +126,6 @@ audit: ## known vulnerabilities in the packages of a cluster (asks PyPI's adviso
 
 .PHONY: clean
 clean: ## remove .venv, all caches and what was built
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build site
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build site \
+		web/node_modules web/openapi.json web/src/api/schema.d.ts src/stoker/web/static
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

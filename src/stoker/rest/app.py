@@ -72,9 +72,9 @@ def router() -> Router:
 
 @get(*PAGES, needs=Permission.OPEN)
 async def _page(request: Request) -> Response:
-    """The page on which people read and try the API, and the files that it loads."""
+    """The page for people, the one on which they read and try the API, and what both load."""
     found = PAGES[request.path]
-    return Response(content_of(found.file), media_type=found.media_type)
+    return Response(content_of(found.file), media_type=found.media_type, headers=found.headers)
 
 
 @get("/openapi.json", needs=Permission.OPEN)
