@@ -41,7 +41,6 @@ EVERY_ANSWER = {
     [
         ("GET", "/jobs", 200),
         ("GET", "/docs", 200),
-        ("GET", "/", 200),
         ("GET", "/docs.js", 200),
         ("GET", "/icon.svg", 200),
         ("GET", "/openapi.json", 200),
