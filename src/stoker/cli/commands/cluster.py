@@ -93,8 +93,9 @@ def up(invocation: Invocation, wanted: StartOptions, directory: Path) -> int:
     if state is not None:
         say("The last local cluster ended without being stopped; starting it again.")
     if before is not None:
+        typed = _keys_in((*invocation.definitions, *wanted.definitions))
         configuration, wanted = _as_before(invocation, local, wanted, before)
-        _say_what_is_kept(configuration, wanted, before)
+        _say_what_is_kept(configuration, wanted, before, typed)
     check_rest_ports(configuration.of(RestOptions), wanted.masters or 1)
     _start(local, wanted, configuration, with_token=_has_own_token(wanted, configuration))
     return _report_running(local, invocation)
@@ -111,15 +112,38 @@ def _as_before(
 
 
 def _say_what_is_kept(
-    configuration: "Configuration", wanted: StartOptions, before: LastStart
+    configuration: "Configuration", wanted: StartOptions, before: LastStart, typed: set[str]
 ) -> None:
     """Options that nobody has typed this time should surprise nobody."""
     shown = configuration.redacted()
-    defaults = (SAVEPOINT_DIRECTORY, RETAINED_DIRECTORY)
-    kept = [key for key in before.settings if key in shown and key not in defaults]
+    changed = _keys_unlike(configuration, before, typed)
+    unseen = {SAVEPOINT_DIRECTORY, RETAINED_DIRECTORY, *changed}
+    kept = [key for key in before.settings if key in shown and key not in unseen]
     words = [*wanted.count_words(), *(word for key in kept for word in flag_of(key, shown[key]))]
     if words:
         say(f"It starts as it was last started: {shlex.join(words)}")
+    _say_what_changes(configuration, changed)
+
+
+def _keys_unlike(configuration: "Configuration", before: LastStart, typed: set[str]) -> list[str]:
+    """Options with another value than at the last start that a file or a variable has set."""
+    return [
+        key
+        for key, text in configuration.as_texts().items()
+        if key not in (SAVEPOINT_DIRECTORY, RETAINED_DIRECTORY, *typed)
+        and text != before.settings.get(key, configuration.default_text(key))
+    ]
+
+
+def _say_what_changes(configuration: "Configuration", changed: Iterable[str]) -> None:
+    shown = configuration.redacted()
+    for key in changed:
+        words = shlex.join(flag_of(key, shown[key]))
+        say(f"Other than at its last start: {words} (from {configuration.origin(key)})")
+
+
+def _keys_in(definitions: Iterable[str]) -> set[str]:
+    return {pair[0] for pair in map(read_pair, definitions) if pair is not None}
 
 
 def _has_own_token(wanted: StartOptions, configuration: "Configuration") -> bool:
@@ -202,7 +226,12 @@ def restart(invocation: Invocation, wanted: StartOptions, directory: Path) -> in
     local = LocalCluster(directory, client=configuration.of(ClientOptions))
     state, before = local.state, local.last_start
     if before is not None:
+        typed = _keys_in((*invocation.definitions, *wanted.definitions))
         configuration, wanted = _as_before(invocation, local, wanted, before)
+        if state is None:
+            _say_what_is_kept(configuration, wanted, before, typed)
+        else:
+            _say_what_changes(configuration, _keys_unlike(configuration, before, typed))
     ports = {} if wanted.rest_port else _preferred_ports(local, configuration)
     is_open = before is not None and not before.has_token
     with_token = _has_own_token(wanted, configuration) and not is_open

@@ -378,6 +378,23 @@ def test_up_says_which_options_of_the_last_start_it_uses_but_no_secret(
     assert (stopped / "last-start.json").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("command", ["up", "restart"])
+def test_an_option_that_a_file_has_set_since_the_last_start_is_told(
+    stoker: Stoker, stopped: Path, starts: Starts, command: str, tmp_path: Path
+) -> None:
+    """The project directory in which the cluster is started again may hold a `stoker.yml`."""
+    file = tmp_path / "project" / "stoker.yml"
+    file.parent.mkdir()
+    file.write_text("heartbeat.timeout: 50 s\ntaskmanager.numberOfTaskSlots: 4\n")
+    result = stoker("cluster", command, "--config", file, "-D", "heartbeat.timeout=40 s")
+    assert result.exit_code == 0
+    assert settings_of(starts.plans[0])["taskmanager.numberOfTaskSlots"] == "4"
+    (line,) = [line for line in result.stderr.splitlines() if "Other than" in line]
+    assert line == f"Other than at its last start: --slots 4 (from {file}:2)"
+    (kept,) = [line for line in result.stderr.splitlines() if "last started" in line]
+    assert "--slots" not in kept
+
+
 def test_restart_leaves_a_stopped_cluster_without_token_open_and_up_does_not(
     stoker: Stoker, stopped: Path, starts: Starts
 ) -> None:
