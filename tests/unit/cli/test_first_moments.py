@@ -151,6 +151,12 @@ async def test_stop_waits_for_a_stream_that_has_only_just_been_submitted(served)
     assert result.stdout == "/saved/one\n"
 
 
+async def test_stop_announces_nothing_for_a_job_that_has_ended(served) -> None:
+    """Its refusal follows, with the reason for which the job ended."""
+    served.master.dispatcher = InstantSavepoints()
+    assert "Stopping job" not in (await served("stop", FAILED)).stderr
+
+
 def test_a_continued_run_says_whether_it_starts_from_a_savepoint_or_a_checkpoint() -> None:
     assert "the savepoint at the end of that run: /s/savepoint-1\n" in continuation_text(
         "/s/savepoint-1"

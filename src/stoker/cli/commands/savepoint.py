@@ -91,7 +91,7 @@ def list_savepoints(invocation: Invocation, directory: str | None) -> int:
         places = [place] if place else local_savepoint_directories()
         found = [each for part in places for each in asyncio.run(read_savepoints(part, open_place))]
         where = f"in {' or '.join(places)}"
-        say(f"No cluster runs; this machine has looked {where}.")
+        say(f"No cluster runs, so the savepoints are those in {' and '.join(places)}.")
     text = savepoints_text(found) if found else f"There is no savepoint {where}."
     _report(invocation, found, text)
     return OK

@@ -66,12 +66,12 @@ def stop(
     """
     with connect(invocation) as client:
         job_id = find_job(client, job)
+        details = client.wait_until(job_id, have_streams_begun, BEGIN_SECONDS)
         if detached:
-            client.wait_until(job_id, have_streams_begun, BEGIN_SECONDS)
             place = absolute_location(directory)
             trigger_id = client.begin_stop(job_id, place, limit_seconds=limit)
             return echo_trigger(job_id, trigger_id, json=invocation.json)
-        if not invocation.json:
+        if not invocation.json and not details.status.globally_terminal:
             say(f"Stopping job {job_id} at the next batch boundary.")
         path = client.stop(job_id, absolute_location(directory), limit_seconds=limit)
         status = client.wait(job_id)
