@@ -220,7 +220,11 @@ async def test_a_master_knows_the_owner_of_a_job_and_records_who_changed_what(
         await ana.cancel(job_id)
     lines = (work / "audit" / "audit.jsonl").read_text().splitlines()
     # A client tries again until the master leads.
-    entries = [each for line in lines if (each := json.loads(line))["status"] != 503]
+    all_entries = [each for line in lines if (each := json.loads(line))["status"] != 503]
+    # The masters have found two new tokens, too.
+    entries = [each for each in all_entries if each["address"] != "token file"]
+    numbers = {(each["master"], each["sequence"]) for each in all_entries}
+    assert len(numbers) == len(all_entries)
     assert [(each["caller"], each["action"], each["outcome"]) for each in entries] == [
         ("ana", "POST /jobs", "done"),
         ("bob", "PATCH /jobs/{jobid}", "refused"),
