@@ -180,6 +180,25 @@ def test_a_submission_whose_event_was_not_written_is_told_by_the_next_leader(
     simulate(tmp_path, scenario)
 
 
+def test_a_leader_that_is_stopped_writes_its_last_events(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await asyncio.sleep(5)
+        job_id = await cluster.submit(job(cluster, seconds=60))
+        stopped = leader_of(cluster)
+        await cluster.stop(stopped)
+        cluster.start(stopped)
+        await cluster.wait_for_end(job_id)
+        await asyncio.sleep(5)
+        events = await cluster.events()
+        [submitted] = [
+            each for each in events if each.job == job_id and each.kind == EventKind.JOB_SUBMITTED
+        ]
+        assert submitted.epoch == 0
+        assert "late" not in submitted.data
+
+    simulate(tmp_path, scenario)
+
+
 def test_a_frozen_leader_appends_nothing_behind_its_successor(tmp_path: Path) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         await asyncio.sleep(5)

@@ -13,6 +13,7 @@ from typing import Final
 
 from stoker.aio.clock import WallClock
 from stoker.aio.retry import Backoff
+from stoker.aio.scope import TaskScope
 from stoker.core.errors import CoordinatorUnavailable, Fenced, SessionExpired, StokerError
 from stoker.core.ids import Ids
 from stoker.events.event import EventId, EventKind
@@ -52,7 +53,7 @@ class EventLog:
     ) -> None:
         self.store = EventStore(leadership, storage, ids)
         self.epoch = leadership.token.epoch
-        self.process = leadership.process
+        self._grant = leadership.grant
         self.record = EventRecorder(intake, self.epoch, wall_clock)
         self._intake = intake
         self._options = options
@@ -64,17 +65,22 @@ class EventLog:
         self._is_storage_ours = False
 
     async def run(self, jobs: ListJobs, *, is_storage_ours: bool) -> None:
-        """Write until cancelled, then once more; returns early when the leadership is over.
+        """Write until cancelled or until the leadership is over, and then once more.
 
         In a storage of another cluster nothing is deleted to which this one has no pointer.
         """
         self._is_storage_ours = is_storage_ours
         try:
-            await self._run(jobs)
+            async with TaskScope("events") as scope:
+                # A leader that hands over revokes its grant and then lets others lead: the last
+                # write has to come in between, while the other parts are still closing.
+                over = scope.spawn("revoked", self._grant.wait_until_revoked())
+                writing = scope.spawn("write", self._write(jobs))
+                await asyncio.wait({over, writing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await self._write_last()
 
-    async def _run(self, jobs: ListJobs) -> None:
+    async def _write(self, jobs: ListJobs) -> None:
         while True:
             try:
                 async with asyncio.timeout(STEP_SECONDS):

@@ -3,6 +3,8 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from builders import build_graph
 from integration.processes.separate_processes import (
     PATIENCE,
@@ -25,11 +27,13 @@ def graph() -> JobGraph:
     return build_graph(job_id=IDS.job(), name="told", configuration={"fake.seconds": "0.1"})
 
 
-def test_a_master_that_is_killed_leaves_no_job_untold(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["kill", "terminate"])
+def test_a_master_that_ends_leaves_no_job_untold(tmp_path: Path, end: str) -> None:
+    """One that is stopped writes its last events itself."""
     with process_of(tmp_path, "master", "master") as first:
         with BlockingClient(url_of(tmp_path, "master", first)) as client:
             jobs = {client.submit(graph()).job_id for _ in range(20)}
-        first.kill()
+        getattr(first, end)()
         first.wait(PATIENCE)
     with (
         process_of(tmp_path, "master", "master") as second,
@@ -49,5 +53,7 @@ def test_a_master_that_is_killed_leaves_no_job_untold(tmp_path: Path) -> None:
     for kind in ("job-submitted", "job-finished"):
         assert {job for job, each in told if each == kind} == jobs
         assert all(told[job, kind] == 1 for job in jobs)
+    if end == "terminate":
+        assert not [event for event in events if "late" in event.data]
     leaders = [event for event in events if event.kind == "leader-changed"]
     assert [event.data["epoch"] for event in reversed(leaders)][-1] == 1
