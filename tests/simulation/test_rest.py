@@ -18,6 +18,7 @@ from simulation.scenarios import FOREVER, dispatcher_of, job, simulate, wait_unt
 from stoker.core.ids import Ids, JobId, vertex_hex_id
 from stoker.core.states import JobStatus
 from stoker.gateways.inspection import InspectionGateway
+from stoker.metrics.registry import MetricRegistry
 from stoker.processes.inspection.endpoint import Inspection, inspection_at
 from stoker.rest.app import build_app
 from stoker.rest.flink.operations_table import OPERATIONS, Support
@@ -68,7 +69,7 @@ async def inspecting_client_of(cluster: SimulatedCluster) -> AsyncIterator[httpx
     rpc = cluster.network.service("inspected")
     try:
         async with (
-            rpc.running(Inspection(None)) as address,
+            rpc.running(Inspection(None, MetricRegistry())) as address,
             client_of(cluster, await inspection_at(rpc, address)) as http,
         ):
             yield http
