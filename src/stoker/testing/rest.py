@@ -16,6 +16,7 @@ import httpx
 import msgspec
 
 from stoker.blob.server import BlobServer
+from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import (
     DuplicateJob,
     InvalidJobGraph,
@@ -274,6 +275,12 @@ class DispatcherInMemory(DispatcherGateway):
                 waiting=(RUNNING,),
             )
         ]
+
+    async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
+        return []
+
+    async def retained_checkpoints(self) -> list[SavepointSummary]:
+        return []
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
         self._check()
