@@ -98,6 +98,12 @@ savepoints: $(STAMP) ## savepoints of real jobs at length, random sequences with
 flink-tools: $(STAMP) ## Flink's command line and dashboard (FLINK_JARS=…/lib names its jars)
 	$(PYTEST) tests/integration/cli/test_flink_tools.py
 
+.PHONY: insight-check
+insight-check: $(STAMP) ## a real Prometheus reads a cluster; rules and dashboard find their series
+	@command -v prometheus promtool > /dev/null || \
+		{ echo "insight-check needs prometheus and promtool (Debian's package prometheus)" >&2; exit 1; }
+	$(PYTEST) tests/integration/insight
+
 .PHONY: bench
 bench: $(STAMP) ## measure, and print ratios
 	$(BIN)/python -m bench

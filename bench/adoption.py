@@ -5,21 +5,14 @@ The tasks of the jobs only sleep, because the masters are measured and not Spark
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from bench.cluster import restart_former_leader, running_cluster
 from bench.http_polling import first_answer, leader_and_others
 from bench.measure import Sample, Verdict
-from stoker import Pipeline
+from bench.sleeping_executor import endless_job, running_sleepers
 from stoker.client.blocking import BlockingClient
-from stoker.core.graph import JobGraph
-from stoker.core.ids import Ids
 from stoker.processes.local.cluster import LocalCluster
 
 JOBS = 50
@@ -32,23 +25,16 @@ _START_TIMEOUT_SECONDS = 120.0
 def run() -> list[Verdict]:
     with (
         running_cluster(masters=3, task_executors=0) as cluster,
-        _sleeping_executor(cluster.directory),
+        running_sleepers(cluster.directory, JOBS),
     ):
         client = BlockingClient(cluster.masters)
         for _ in range(JOBS):
-            client.submit(_endless_job())
+            client.submit(endless_job())
         _wait_until_all_run(cluster)
         values = tuple(_adoption(cluster) * 1000 for _ in range(ROUNDS))
     sample = Sample(f"kill -9, embedded: {JOBS} running jobs adopted", values)
     print(sample, flush=True)
     return [Verdict(sample.name, sample.median / 1000, AIM_SECONDS, "s")]
-
-
-def _endless_job() -> JobGraph:
-    pipeline = Pipeline("sleep", configuration={"fake.seconds": "1e6"})
-    pipeline.source("ticks", format="rate", streaming=True)
-    pipeline.sink("ticks", name="out", format="noop", trigger="1 second")
-    return pipeline.build(job_id=Ids().job())
 
 
 def _adoption(cluster: LocalCluster) -> float:
@@ -68,14 +54,3 @@ def _all_run(answer: Any) -> bool:
 def _wait_until_all_run(cluster: LocalCluster) -> None:
     _, others = leader_and_others(cluster)
     first_answer(others, time.perf_counter(), "/jobs/overview", _all_run, _START_TIMEOUT_SECONDS)
-
-
-@contextmanager
-def _sleeping_executor(directory: Path) -> Iterator[None]:
-    command = [sys.executable, "-m", "bench.sleeping_executor", str(directory), str(JOBS)]
-    process = subprocess.Popen(command)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()

@@ -4,13 +4,17 @@ Everything but the engine is real. Many jobs can run there with little load on t
 """
 
 import asyncio
+import subprocess
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
+from stoker import Pipeline
 from stoker.aio.clock import system_wall_clock
 from stoker.blob.cache import BlobCache
 from stoker.blob.options import BlobOptions
+from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, ResourceId
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.ha.stores.storage_records import OutcomeStore
@@ -61,6 +65,26 @@ async def run(directory: Path, slots: int) -> None:
         )
         await stack.enter_async_context(running_task_executor(services))
         await asyncio.get_running_loop().create_future()
+
+
+@contextmanager
+def running_sleepers(directory: Path, slots: int) -> Iterator[None]:
+    """Run this module in a process, for the local cluster in the directory."""
+    command = [sys.executable, "-m", "bench.sleeping_executor", str(directory), str(slots)]
+    process = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def endless_job() -> JobGraph:
+    """A stream that sleeps at such a task executor for ever."""
+    pipeline = Pipeline("sleep", configuration={"fake.seconds": "1e6"})
+    pipeline.source("ticks", format="rate", streaming=True)
+    pipeline.sink("ticks", name="out", format="noop", trigger="1 second")
+    return pipeline.build(job_id=Ids().job())
 
 
 if __name__ == "__main__":

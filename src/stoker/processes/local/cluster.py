@@ -414,8 +414,9 @@ class LocalCluster:
         }
         if kind == "master":
             settings["rest.socket"] = str(socket_of(self.directory, name))
-            if (hashes := hashes_of(self.directory)) is not None:
-                settings["security.rest.tokens"] = str(hashes)
+        if (hashes := hashes_of(self.directory)) is not None:
+            # A task executor asks for them where it shows its metrics.
+            settings["security.rest.tokens"] = str(hashes)
         definitions = [f"-D{key}={value}" for key, value in settings.items()]
         configuration = str(self.directory / CONFIGURATION_FILE)
         command = [sys.executable, "-m", "stoker.cli.main", kind, "--config", configuration]

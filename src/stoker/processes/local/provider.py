@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stoker.config.configuration import Configuration
 from stoker.core.ids import Ids, ResourceId
+from stoker.metrics.options import PORT_OFF, MetricOptions
 from stoker.metrics.process import machine_memory
 from stoker.processes.directories import Directories
 from stoker.processes.inspection.usage import cores
@@ -38,8 +39,11 @@ async def open_provider(
     # A previous instance of this master may have been killed together with its task executors.
     shutil.rmtree(places, ignore_errors=True)
     file = _write_configuration(configuration, directories.work / CONFIGURATION_FILE)
+    shows_metrics = configuration.of(MetricOptions).port != PORT_OFF
     async with LocalProcessProvider(
-        command=lambda resource_id: _command(resource_id, file, places, directories.logs),
+        command=lambda resource_id: _command(
+            resource_id, file, places, directories.logs, shows_metrics=shows_metrics
+        ),
         limit=options.max_executors,
         offer=ExecutorOffer(slots=slots, profile=slot_profile(cores(), machine_memory(), slots)),
         log_dir=directories.logs / "task-executors",
@@ -57,12 +61,15 @@ def _write_configuration(configuration: Configuration, path: Path) -> Path:
     return path
 
 
-def _command(resource_id: ResourceId, file: Path, places: Path, logs: Path) -> list[str]:
+def _command(
+    resource_id: ResourceId, file: Path, places: Path, logs: Path, *, shows_metrics: bool
+) -> list[str]:
     settings = {
         "taskmanager.resource-id": resource_id,
         "taskmanager.on-demand": "true",
         # Several task executors on one machine cannot share a port.
         "taskmanager.rpc.port": "0",
+        **({"metrics.port": "0"} if shows_metrics else {}),
         "process.working-dir": str(places),
         "process.log-dir": str(logs / "task-executors" / resource_id),
     }
