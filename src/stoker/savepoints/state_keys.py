@@ -132,6 +132,7 @@ _JOIN = re.compile(
 _AGGREGATE = "~Aggregate ["
 _PROCESSOR = re.compile(r"~TransformWithState\w* .*\)#\d+, (?P<keys>\d+), \[.*")
 _PROJECT = "~Project ["
+_SLIDING = "~Expand [[named_struct(start, "
 _ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
 _LAMBDA = re.compile(r"(lambda [a-z])_\d+\b")
 _WINDOW = re.compile(r"window(#\d+)(?:-T\d+ms)?")
@@ -333,7 +334,15 @@ def _groupings(analyzed: str) -> Iterator[str]:
 def _window(match: re.Match[str], analyzed: str) -> str:
     """The expression of a window, because its name does not tell its length."""
     found = re.search(rf"\[named_struct\(start, (.*?)\) AS window{match[1]}\b", analyzed)
-    return f"window of {found[1]}" if found else match[0]
+    if found is not None:
+        return f"window of {found[1]}"
+    for line in analyzed.splitlines():
+        # Windows that overlap: an event becomes one row for each of its windows. The first one
+        # tells the length of all of them.
+        _, sliding, rest = line.partition(_SLIDING)
+        if sliding and f"[window{match[1]}" in rest:
+            return f"window of {_up_to_bracket(rest, '()')}"
+    return match[0]
 
 
 def _processors(analyzed: str) -> Iterator[str]:
@@ -354,12 +363,13 @@ def _join(match: re.Match[str]) -> JoinPlan:
     )
 
 
-def _up_to_bracket(text: str) -> str:
+def _up_to_bracket(text: str, pair: str = "[]") -> str:
+    """The text before the bracket that closes what was opened before it."""
     depth = 0
     for at, character in enumerate(text):
-        if character == "]" and depth == 0:
+        if character == pair[1] and depth == 0:
             return text[:at]
-        depth += (character == "[") - (character == "]")
+        depth += (character == pair[0]) - (character == pair[1])
     return text
 
 

@@ -152,7 +152,8 @@ async def test_a_script_runs_in_order_and_names_the_statement_that_fails(bench: 
     assert outcome.state is ExecutionState.FAILED
     assert outcome.failure is not None
     assert outcome.failure.error == "AnalysisException"
-    assert "statement 2 of 2 in script: SELECT nothing FROM v" in outcome.failure.place
+    assert outcome.failure.place == "statement 2 of 2 in script, line 1 column 8"
+    assert headline_of(outcome.failure).endswith("\n    SELECT nothing FROM v\n           ^^^^^^^")
     assert not outcome.failure.retriable
 
 

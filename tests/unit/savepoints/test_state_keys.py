@@ -213,6 +213,27 @@ def test_a_window_of_another_length_is_another_grouping():
     assert list(changed_plan(windowed(10), windowed(10, 99))) == []
 
 
+def sliding(seconds: int, step: int, number: int = 7) -> StatePlan:
+    """The plan of windows that overlap."""
+    window, time = f"window#{number}-T10000ms", f"(({TIME} - 0) % {step}000000)"
+    starts = [f"({time} - {at})" for at in range(0, seconds, step)]
+    rows = ", ".join(
+        f"[named_struct(start, f({start}), end, f(({start} + {seconds}000000))), k#2L]"
+        for start in starts
+    )
+    lines = f"~Aggregate [{window}, k#2L], [{window}]\n+- ~Expand [{rows}], [{window}, k#2L]"
+    return state_plan(explained(lines), "4")
+
+
+def test_windows_that_overlap_differ_by_their_lengths_and_steps():
+    assert sliding(20, 10) == sliding(20, 10, 40)
+    (change,) = changed_plan(sliding(20, 10), sliding(30, 10))
+    assert change.words == (
+        "groups by window(at, 30 seconds, 10 seconds), and its saved state was grouped by "
+        "window(at, 20 seconds, 10 seconds)"
+    )
+
+
 TIME = "precisetimestampconversion(at, TimestampType, LongType)"
 
 

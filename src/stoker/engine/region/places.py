@@ -29,7 +29,11 @@ class RunningStatement:
         """The failure, with the place in the file, or with the statement if that is not known."""
         position = _add_sql_context(error, self.text)
         place = f"statement {self.number} of {len(self.script.statements)}"
-        if self.script.lines:
+        if not self.script.lines:
+            place += f" in {self.script.file or self.script.name}"
+            if position is not None:
+                place += f", line {position.line} column {position.column}"
+        else:
             line = self.script.lines[self.number - 1]
             if position is None:
                 place = f"{self.script.file} line {line}, {place}"
