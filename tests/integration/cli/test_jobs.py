@@ -99,11 +99,10 @@ people.sink("adults", name="out", format="noop", mode="overwrite")
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("engine", "line"), [("connect", 19), ("classic", 21)])
+@pytest.mark.parametrize("engine", ["connect", "classic"])
 def test_a_udf_with_its_type_in_words_runs_and_a_missing_column_names_the_transform(
-    stoker, tmp_path: Path, engine: str, line: int
+    stoker, tmp_path: Path, engine: str
 ) -> None:
-    """Over Spark Connect the line is that of the function, as Spark looks columns up later."""
     job = tmp_path / "people.py"
     if engine == "connect":
         # A driver of its own takes long to start: there, the UDF is only used in the plan.
@@ -114,7 +113,7 @@ def test_a_udf_with_its_type_in_words_runs_and_a_missing_column_names_the_transf
     told = done.stdout.partition("FAILED after")[2]
     assert "`quarter` cannot be resolved. Did you mean" in told
     assert "in transform 'adults'" in told
-    assert f"{job} line {line}" in told
+    assert f"{job} line 21" in told
     assert "attempts/" not in told
     assert len(told.splitlines()) == 5
 
