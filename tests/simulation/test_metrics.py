@@ -10,11 +10,15 @@ from simulation.faults import kill_leader, leader_of
 from simulation.scenarios import (
     FOREVER,
     MANY_RESTARTS,
+    SAVEPOINT_DIRECTORY,
+    STOP,
     job,
     simulate,
     stream,
     wait_until_running,
 )
+from simulation.test_savepoints import take_savepoint
+from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId
 from stoker.testing.simulated_cluster import HEARTBEAT, SESSION_TIMEOUT, SimulatedCluster
@@ -175,5 +179,27 @@ def test_a_lease_that_nobody_renews_is_counted(tmp_path: Path) -> None:
         await asyncio.sleep(300)
         assert shown(cluster, name)[("stoker_leases_expired_total",)] == 1
         await end(cluster, graph.job_id)
+
+    simulate(tmp_path, scenario)
+
+
+def test_savepoints_are_counted_with_their_time_and_size(tmp_path: Path) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(stream(cluster))
+        await wait_until_running(cluster, job_id)
+        plain = SavepointRequest(directory=SAVEPOINT_DIRECTORY)
+        await take_savepoint(cluster, job_id, plain, "1" * 32)
+        cluster.saved.go_away()
+        await take_savepoint(cluster, job_id, plain, "2" * 32)
+        cluster.saved.come_back()
+        await take_savepoint(cluster, job_id, STOP, "3" * 32)
+        await cluster.wait_for_end(job_id)
+        leader = shown(cluster, leader_of(cluster))
+        assert leader["stoker_savepoints_total", "savepoint", "completed"] == 1
+        assert leader["stoker_savepoints_total", "savepoint", "failed"] == 1
+        assert leader["stoker_savepoints_total", "stop", "completed"] == 1
+        for kind in ("savepoint", "stop"):
+            assert leader["stoker_savepoint_duration_seconds", kind] >= 0
+            assert leader["stoker_savepoint_size_bytes", kind] >= 0
 
     simulate(tmp_path, scenario)

@@ -263,6 +263,32 @@ JOB_UPTIME = _metric(
     labels=("job_id", "job_name"),
 )
 
+SAVEPOINTS = _metric(
+    "stoker_savepoints_total",
+    _COUNTER,
+    _LEADER,
+    "Savepoints, by kind (savepoint, or stop: taken to stop the job) and outcome.",
+    labels=("kind", "outcome"),
+)
+SAVEPOINT_DURATION = _metric(
+    "stoker_savepoint_duration_seconds",
+    _HISTOGRAM,
+    _LEADER,
+    "Time of a savepoint that was completed; one that stops a job first waits for its streams.",
+    unit=_SECONDS,
+    labels=("kind",),
+    bounds=WAITS,
+)
+SAVEPOINT_SIZE = _metric(
+    "stoker_savepoint_size_bytes",
+    _HISTOGRAM,
+    _LEADER,
+    "Size of a completed savepoint.",
+    unit=_BYTES,
+    labels=("kind",),
+    bounds=(1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11),
+)
+
 # Slots and task executors
 
 EXECUTORS = _metric(

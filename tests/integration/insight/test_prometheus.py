@@ -30,6 +30,9 @@ from stoker.metrics.catalogue import (
     HEARTBEAT_LOSSES,
     HEARTBEATS_MISSED,
     RPC_ERRORS,
+    SAVEPOINT_DURATION,
+    SAVEPOINT_SIZE,
+    SAVEPOINTS,
     STORAGE_ERRORS,
     STREAM_ROWS_WRITTEN,
 )
@@ -40,11 +43,14 @@ from stoker.processes.local.token import token_of
 PROGRAMS = {name: shutil.which(name) for name in ("prometheus", "promtool")}
 OPERATORS = Path(__file__).parents[3] / "operators"
 CONFIGURATION = "{rest.bind-port: '0', metrics.port: '0', heartbeat.interval: 2 s}"
-ONLY_AFTER_FAULTS = {
+ONLY_AFTER_EVENTS = {
     COORDINATOR_ERRORS,
     HEARTBEATS_MISSED,
     HEARTBEAT_LOSSES,
     RPC_ERRORS,
+    SAVEPOINTS,
+    SAVEPOINT_DURATION,
+    SAVEPOINT_SIZE,
     STORAGE_ERRORS,
     # Only sinks that count their rows have it.
     STREAM_ROWS_WRITTEN,
@@ -186,7 +192,7 @@ def missing(insight: Insight) -> set[str]:
     except httpx.TransportError:
         # Prometheus has not started to listen yet.
         known = set()
-    wanted = {series_of(each) for each in CATALOGUE if each not in ONLY_AFTER_FAULTS}
+    wanted = {series_of(each) for each in CATALOGUE if each not in ONLY_AFTER_EVENTS}
     return wanted - known
 
 

@@ -30,6 +30,7 @@ from stoker.jobmaster.savepoints.records import (
     record_stop,
 )
 from stoker.jobmaster.savepoints.stopping import Streams, run_in_job_scope, streaming_regions
+from stoker.metrics.catalogue import SAVEPOINT_DURATION, SAVEPOINT_SIZE, SAVEPOINTS
 from stoker.savepoints.locations import locate
 from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.contract import Storage
@@ -48,6 +49,11 @@ class JobSavepoints:
         self._history = job.checkpoints
         self._services = job.services.savepoints
         self._stopping = False
+        metrics = job.services.metrics
+        self._now = metrics.now
+        self._outcomes = metrics.counter(SAVEPOINTS)
+        self._durations = metrics.histogram(SAVEPOINT_DURATION)
+        self._sizes = metrics.histogram(SAVEPOINT_SIZE)
         self._resumed = asyncio.Event()
         """Set when no stream is suspended any more by the order of a previous master."""
         self._resumed.set()
@@ -62,6 +68,8 @@ class JobSavepoints:
         kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
         savepoint_id = request.savepoint_id or self._job.services.ids.nonce()[:12]
         self._history.savepoint_started(savepoint_id, kind, self._job.now)
+        label = "stop" if request.stop else "savepoint"
+        began = self._now()
         self._stopping = self._stopping or request.stop
         try:
             taken: SavepointTaken = await run_in_job_scope(
@@ -72,9 +80,13 @@ class JobSavepoints:
         except StokerError as error:
             self._stopping = self._stopping and not request.stop
             self._history.savepoint_failed(savepoint_id, error.message, self._job.now)
+            self._outcomes.increment(label, "failed")
             log.warning("job %s: no savepoint: %s", self._job.job_id, error)
             raise
         self._history.savepoint_completed(savepoint_id, taken, self._job.now)
+        self._outcomes.increment(label, "completed")
+        self._durations.observe(self._now() - began, label)
+        self._sizes.observe(taken.size_bytes, label)
         log.info("job %s: savepoint %s", self._job.job_id, taken.path)
         return taken
 
