@@ -1,6 +1,8 @@
 """Groups, counters, gauges and histograms."""
 
+import gc
 import math
+import tracemalloc
 from collections import Counter as Tally
 
 import pytest
@@ -175,3 +177,23 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
+
+
+def test_a_thousand_jobs_take_little_memory_and_leave_none() -> None:
+    registry = MetricRegistry()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        groups = [registry.process.group(job_id=f"{number:032x}") for number in range(1000)]
+        for group in groups:
+            group.counter(OF_JOB).increment("a")
+        with_jobs = tracemalloc.get_traced_memory()[0] - before
+        for group in groups:
+            group.close()
+        del group, groups
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert with_jobs < 3_000_000
+    assert left < 100_000

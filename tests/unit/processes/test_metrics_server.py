@@ -32,20 +32,36 @@ def configured(tmp_path: Path, **settings: str) -> Configuration:
     )
 
 
+async def opened(stack: AsyncExitStack, configuration: Configuration) -> ProcessResources:
+    return await open_process_resources(
+        stack,
+        configuration,
+        configuration.of(TaskExecutorProcessOptions),
+        ids=Ids(),
+        kind="executor",
+        bind_host_key="taskmanager.bind-host",
+        host_key="taskmanager.host",
+        is_over=lambda: False,
+    )
+
+
 @pytest.fixture
 async def resources(tmp_path: Path) -> AsyncIterator[ProcessResources]:
-    configuration = configured(tmp_path)
     async with AsyncExitStack() as stack:
-        yield await open_process_resources(
-            stack,
-            configuration,
-            configuration.of(TaskExecutorProcessOptions),
-            ids=Ids(),
-            kind="executor",
-            bind_host_key="taskmanager.bind-host",
-            host_key="taskmanager.host",
-            is_over=lambda: False,
-        )
+        yield await opened(stack, configured(tmp_path))
+
+
+async def test_a_process_that_is_not_to_measure_itself_shows_nothing(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        resources = await opened(stack, configured(tmp_path, metrics_enabled="false"))
+        await resources.storage.write("a", b"content")
+        assert resources.metrics.collect() == []
+
+
+async def test_a_process_measures_itself_and_its_storage(resources: ProcessResources) -> None:
+    await resources.storage.write("a", b"content")
+    names = {family.name for family in resources.metrics.collect()}
+    assert {"process_cpu_seconds_total", "stoker_storage_operation_duration_seconds"} <= names
 
 
 async def test_no_port_is_opened_unless_one_is_asked_for(
