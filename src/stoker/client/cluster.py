@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
+from urllib.parse import unquote
 
 from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.api.jobs import JobExceptionHistory, JobOverview
@@ -287,7 +288,7 @@ class Cluster(_ClusterOperations["Job"], Blocking):
         self.client = client
 
     def __repr__(self) -> str:
-        return f"<stoker cluster {self.client.masters}>"
+        return f"<stoker cluster {unquote(self.client.masters)}>"
 
     def __enter__(self) -> Self:
         return self
@@ -348,7 +349,7 @@ class AsyncCluster(_ClusterOperations["AsyncJob"], Asynchronous):
         self.client = client
 
     def __repr__(self) -> str:
-        return f"<stoker cluster {self.client.masters}>"
+        return f"<stoker cluster {unquote(self.client.masters)}>"
 
     async def __aenter__(self) -> Self:
         await self.client.__aenter__()

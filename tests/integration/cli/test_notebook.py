@@ -94,7 +94,9 @@ def test_in_a_file_that_a_cell_submits_a_name_is_still_used_once(
 
 
 def test_handles_are_short_texts_and_show_the_state_of_the_job(notebook: Notebook) -> None:
-    assert notebook.text("cluster").startswith("<stoker cluster http://")
+    shown = notebook.text("cluster")
+    assert shown.startswith("<stoker cluster unix:///")
+    assert "%20" not in shown, "a path is for people"
     notebook("job = cluster.sql('select 1 as one')\njob.result()")
     assert len(notebook.text("repr(job)")) < 40
     html = notebook.html("job")
@@ -236,4 +238,4 @@ failing.sink("numbers", name="out", format="noop", mode="overwrite")
     said = notebook.error("cluster.submit(failing).result()")
     assert "`nope` cannot be resolved" in said
     assert "in source 'numbers', " in said
-    assert "line 6" in said
+    assert "line 5" in said, "IPython removes the empty line above"
