@@ -48,7 +48,7 @@ def test_a_cluster_that_cannot_start_says_why_and_leaves_no_process(stoker, tmp_
 @pytest.mark.usefixtures("killed_processes_return")
 def test_the_death_of_the_only_master_loses_no_job(stoker, slow_job: Path) -> None:
     """Two jobs run and one waits for a slot when the master dies."""
-    jobs = [stoker.submit(slow_job, "--param", "seconds=4") for _ in range(3)]
+    jobs = [stoker.submit(slow_job, "--param", "seconds=10") for _ in range(3)]
     executor = stoker.state.task_executors[0]
     stoker.kill("master-1")
     refused = stoker("list", expect=1)

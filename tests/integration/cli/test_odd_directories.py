@@ -5,12 +5,13 @@ Pipelines, scripts and programs in such a directory are in `test_relative_paths.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from builders import ODD_NAME, wait_until
-from integration.cli.conftest import CommandLine
+from integration.cli.conftest import CommandLine, running_cluster
 from integration.cli.test_relative_paths import rows
 
 STREAM = """
@@ -46,6 +47,32 @@ def test_a_stream_ends_with_a_savepoint(
     saved = stoker("stop", job, "--savepoint-path", "saved", cwd=project).stdout.strip()
     assert Path(saved).parent == project / "saved"
     assert Path(saved).is_dir()
+
+
+@pytest.fixture
+def with_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    home = tmp_path_factory.mktemp("ensemble") / ODD_NAME
+    home.mkdir()
+    yield from running_cluster(home, "--zookeeper", "1", "--masters", "2")
+
+
+@pytest.mark.timeout(400)
+def test_a_stream_of_the_classic_engine_on_a_cluster_with_zookeeper(
+    with_zookeeper: CommandLine, project: Path
+) -> None:
+    """It survives the death of a master, is stopped with a savepoint, and goes on from there."""
+    stoker = with_zookeeper
+    (project / "job.py").write_text(STREAM)
+    arguments = ("run", "-d", "--engine", "classic", "job.py", "--param", f"root={project}")
+    job = stoker(*arguments, cwd=project).stdout.strip()
+    wait_until(lambda: rows(project / "out") == 2, "the first batch is written", 150)
+    stoker.kill("master-1")
+    stoker("cluster", "up")
+    saved = stoker("stop", job, cwd=project).stdout.strip()
+    assert Path(saved).parent == stoker.directory / "savepoints"
+    (project / "in" / "more.csv").write_text("name,age\nchloe,50\n")
+    stoker(*arguments, "-s", saved, cwd=project)
+    wait_until(lambda: rows(project / "out") == 3, "the next batch is written", 150)
 
 
 def test_the_demonstration_runs(stoker: CommandLine) -> None:
