@@ -29,6 +29,7 @@ def save_files(page: Path, folder: Path) -> list[str]:
     """Save every block with a title as the file of that name; returns the names."""
     files = [block for block in blocks_of(page) if block.title]
     for block in files:
+        (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
         (folder / block.title).write_text(block.text)
     return [block.title for block in files]
 
