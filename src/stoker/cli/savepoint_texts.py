@@ -39,6 +39,9 @@ def left_state_text(details: JobDetails) -> str | None:
         return None
     retained = details.checkpoints.retained
     if retained is None or retained.path is None:
+        if not details.checkpoints.counts.completed:
+            # It has written nothing, so nothing is lost.
+            return None
         return (
             "No checkpoint of this job is kept, so a new run cannot continue where it ended. It "
             "reads its sources from their beginning, and needs an output without the files of "

@@ -294,7 +294,11 @@ def test_the_end_of_a_stream_names_what_is_kept_of_it_or_says_what_is_given_up()
     kept = left_state_text(ended_stream(JobStatus.CANCELED, "/kept/checkpoint-1"))
     assert kept is not None
     assert "stoker run -s /kept/checkpoint-1 FILE" in kept
-    lost = left_state_text(ended_stream(JobStatus.CANCELED, None))
+    ended = ended_stream(JobStatus.CANCELED, None)
+    assert left_state_text(ended) is None, "it has written nothing"
+    counts = msgspec.structs.replace(ended.checkpoints.counts, completed=3)
+    checkpoints = msgspec.structs.replace(ended.checkpoints, counts=counts)
+    lost = left_state_text(msgspec.structs.replace(ended, checkpoints=checkpoints))
     assert lost is not None
     assert "a new run cannot continue where it ended" in lost
     assert "remove them first, or name another directory" in lost
