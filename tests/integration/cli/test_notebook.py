@@ -1,12 +1,17 @@
 """A notebook with a real Jupyter kernel and a real cluster."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
+from documents import ROOT, blocks_of
+
+PAGE = ROOT / "docs" / "notebooks.md"
 
 
 class Notebook:
@@ -53,6 +58,19 @@ def notebook(stoker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Noteb
         made = Notebook(client)
         made("import stoker\ncluster = stoker.connect()")
         yield made
+
+
+def test_every_cell_of_the_page_on_notebooks_runs_as_written(
+    notebook: Notebook, tmp_path: Path
+) -> None:
+    rows = '{"country": "AT", "day": "2026-11-01"}\n' * 3
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "part.json").write_text(rows)
+    cells = [block.text for block in blocks_of(PAGE) if block.language == "python"]
+    assert len(cells) == 5
+    shown = [notebook(cell.replace("/data", str(tmp_path))).outputs for cell in cells]
+    assert "2026-11-01" in str(shown[3])
+    assert "FINISHED" in str(shown[4])
 
 
 PIPELINE = """

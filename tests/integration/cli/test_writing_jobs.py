@@ -18,7 +18,9 @@ PROGRAMS = Path(sys.executable).parent
 def followed(stoker: CommandLine, tmp_path: Path, no_leftovers: None) -> str:
     """The output of all commands of the page, in a folder with all of its files."""
     save_files(PAGE, tmp_path)
-    environment = stoker.environment | {"PATH": path_with(PROGRAMS)}
+    # A wheel is built without the network.
+    pip = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    environment = stoker.environment | pip | {"PATH": path_with(PROGRAMS)}
     return run_in_one_shell(commands_of(PAGE), tmp_path, environment, timeout=540)
 
 
@@ -27,8 +29,11 @@ def test_every_command_of_the_page_works_as_written(followed: str) -> None:
         '{"country":"AT","revenue":75.0}',  # stoker run orders.py --param limit=1
         '{"revenue":4.0}',  # stoker run revenue.yml --param country=CH
         '{"kind":3,"n":2}',  # stoker run top.sql --param least=2
+        "3,27",  # cat cubes.csv
         "pi is about 3.",
         "CH,4.28",  # stoker run converted.py
+        "CH,4.8",  # stoker run gross.py
+        "in all: 600.0",  # stoker run receipt.py
         "FINISHED FINISHED",  # python submit_both.py
         "transform 'doubled'",  # stoker info broken.py
     ]
@@ -39,4 +44,6 @@ def test_every_file_of_the_page_is_used() -> None:
     files = [block.title for block in blocks_of(PAGE) if block.title]
     assert len(files) == len(set(files))
     used = "\n".join(block.text for block in blocks_of(PAGE))
-    assert [name for name in files if name not in used and Path(name).stem not in used] == []
+    # The files of a package are used by the name of their folder.
+    names = {name: (name, Path(name).stem, f"./{Path(name).parent}") for name in files}
+    assert [name for name, ways in names.items() if not any(way in used for way in ways)] == []
