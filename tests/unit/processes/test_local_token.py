@@ -159,3 +159,20 @@ def test_a_token_in_clear_text_on_a_network_is_reported(
     said = capsys.readouterr().err
     assert "two.example in clear text" in said
     assert "stk_a_b" not in said
+
+
+@pytest.mark.parametrize("deleted", ["rest-token", "rest-tokens.json"])
+def test_a_cluster_with_a_deleted_token_is_not_open_after_a_restart(
+    directory: Path, deleted: str
+) -> None:
+    (directory / deleted).unlink()
+    start = LocalCluster(directory).last_start
+    assert start is not None
+    assert start.has_token
+
+
+def test_a_cluster_that_was_started_without_a_token_stays_open(directory: Path) -> None:
+    remove_token(directory)
+    start = LocalCluster(directory).last_start
+    assert start is not None
+    assert not start.has_token

@@ -165,7 +165,8 @@ class LocalCluster:
             masters=len(state.masters),
             task_executors=len(state.task_executors),
             zookeeper=len(state.zookeeper),
-            has_token=self.token is not None,
+            # Either file: a cluster whose token was deleted must not be open after a restart.
+            has_token=self.token is not None or hashes_of(self.directory) is not None,
             settings=self.settings,
         )
 
