@@ -111,12 +111,15 @@ class BlobServer:
     @asynccontextmanager
     async def _room_for(self, path: str, size: int) -> AsyncIterator[None]:
         """Count an artifact while it is stored; raises StorageFull if there is no room for it."""
+        if await self._storage.exists(path):
+            # A client repeats a submission whose answer it has not got.
+            yield
+            return
         await self.check_room(size)
         self._being_stored += size
         try:
             limit = self._options.storage_size_limit
-            # A client repeats a submission whose answer it has not got.
-            if limit and not await self._storage.exists(path):
+            if limit:
                 total = await self._storage.total_size(FOLDER) + self._being_stored - size
                 check_total_size(
                     total,
