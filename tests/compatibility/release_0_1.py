@@ -51,6 +51,9 @@ from stoker.core.rows import Column, QueryResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.core.values import FencingToken, Value
 from stoker.engine.region.materialize import _ManifestRecord
+from stoker.events.event import EventId, LoggedEvent
+from stoker.events.layout import EventIndex, EventSegment, RecentEvents, SegmentContent
+from stoker.events.settings import NotedSettings
 from stoker.ha import keys
 from stoker.ha.election import Candidacy
 from stoker.ha.masters import MasterRecord
@@ -304,7 +307,41 @@ REPLACEMENT = Replacement(
     origin="/retained/checkpoint-1",
     reason="it did not do",
 )
+SEGMENT = keys.event_segment(3, 1, "e" * 32)
+OLD_EVENT = LoggedEvent(
+    epoch=3,
+    number=1,
+    at=NOW,
+    kind="job-submitted",
+    text="submitted as a batch job, for queue default",
+    job=BATCH,
+    job_name="orders",
+    owner="ana",
+    data={"type": "BATCH", "queue": "default", "priority": 0, "again": False, "label": None},
+)
+NEW_EVENT = LoggedEvent(
+    epoch=4, number=1, at=NOW + 10, kind="leader-changed", text="master-1 leads in epoch 4"
+)
+
 COORDINATOR: dict[str, Value] = {
+    keys.RECENT_EVENTS: RecentEvents(events=(NEW_EVENT,), settled=NOW, nonce="f" * 32),
+    keys.EVENT_INDEX: EventIndex(
+        segments=(
+            EventSegment(
+                path=SEGMENT,
+                first=OLD_EVENT.id,
+                last=OLD_EVENT.id,
+                events=1,
+                size=300,
+                since=NOW,
+                until=NOW,
+            ),
+        ),
+        forgotten=EventId(2, 40),
+    ),
+    keys.NOTED_SETTINGS: NotedSettings(
+        tokens={"0a1b2c3d": "ana (submit)"}, configuration={"rest.port": "8081"}
+    ),
     **{keys.job(graph.job_id): _record(graph) for graph in GRAPHS},
     keys.idempotency("orders 2026-11-01"): IdempotencyRecord(job_id=BATCH, nonce=BATCH[::-1]),
     keys.SHUTDOWN: ShutdownRecord(
@@ -344,6 +381,7 @@ COORDINATOR: dict[str, Value] = {
 }
 
 STORAGE: dict[str, Value | bytes] = {
+    SEGMENT: SegmentContent(events=(OLD_EVENT,)),
     **{_pointer(graph.job_id): graph for graph in GRAPHS},
     keys.outcome(BATCH, DONE_REGION, DONE_ATTEMPT): _OutcomeRecord(
         outcome=AttemptOutcome(

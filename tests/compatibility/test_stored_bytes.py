@@ -22,6 +22,8 @@ from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.core.values import Value, decode_value
 from stoker.engine.region.materialize import _ManifestRecord
+from stoker.events.layout import EventIndex, RecentEvents, SegmentContent
+from stoker.events.settings import NotedSettings
 from stoker.ha import keys
 from stoker.ha.coordinator import Create
 from stoker.ha.election import Candidacy
@@ -54,7 +56,11 @@ RECORD_TYPES: dict[str, type[StoredRecord]] = {
     "masters": MasterRecord,
     "replacements": ReplacementRecord,
     "shutdown": ShutdownRecord,
+    keys.RECENT_EVENTS: RecentEvents,
+    keys.EVENT_INDEX: EventIndex,
+    keys.NOTED_SETTINGS: NotedSettings,
 }
+"""By key, or by the first part of the keys that hold such records."""
 EPHEMERAL = ("leader", "election", "masters")
 
 
@@ -71,8 +77,14 @@ def read_stored(release: str, where: str) -> dict[str, bytes]:
     }
 
 
+def type_at_coordinator(key: str) -> type[StoredRecord]:
+    return RECORD_TYPES.get(key) or RECORD_TYPES[key.split("/", maxsplit=1)[0]]
+
+
 def type_in_storage(path: str) -> type[Value] | None:
     """The type of a stored file; None for artifacts, which are the user's bytes."""
+    if path.startswith(f"{keys.EVENTS_FOLDER}/"):
+        return SegmentContent
     folder, _, inside = path.split("/", 2)
     if folder == "jobs" and "/.publications/" in inside:
         return _PublicationRecord
@@ -87,7 +99,7 @@ def type_in_storage(path: str) -> type[Value] | None:
 
 def decode_stored(release: str) -> Iterator[tuple[str, bytes, Any]]:
     for key, content in read_stored(release, "coordinator").items():
-        yield key, content, decode_record(content, RECORD_TYPES[key.split("/")[0]], key)
+        yield key, content, decode_record(content, type_at_coordinator(key), key)
     for path, content in read_stored(release, "storage").items():
         kind = type_in_storage(path)
         yield path, content, content if kind is None else decode_value(content, kind, path)
@@ -138,14 +150,14 @@ def test_a_record_of_a_later_version_is_refused_with_an_explanation(release: str
     for key, content in read_stored(release, "coordinator").items():
         later = json.dumps(json.loads(content) | {"v": 2}).encode()
         with pytest.raises(CorruptContent, match="version 2"):
-            decode_record(later, RECORD_TYPES[key.split("/")[0]], key)
+            decode_record(later, type_at_coordinator(key), key)
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_fields_of_a_later_release_are_ignored(release: str) -> None:
     """A master of the next release may lead while a master of this release is on standby."""
     for key, content in read_stored(release, "coordinator").items():
-        kind = RECORD_TYPES[key.split("/")[0]]
+        kind = type_at_coordinator(key)
         later = json.dumps(json.loads(content) | {"added-later": {"x": 1}}).encode()
         assert decode_record(later, kind, key) == decode_record(content, kind, key)
 
