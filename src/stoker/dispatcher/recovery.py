@@ -21,7 +21,7 @@ from datetime import timedelta
 
 from stoker.aio.retry import Backoff, retry
 from stoker.core.errors import StorageUnavailable
-from stoker.core.graph import JobGraph
+from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
 from stoker.core.values import Millis
@@ -143,7 +143,8 @@ def _output_conflicts(jobs: Iterable[JobToRun]) -> list[UnreadableJob]:
     writers: dict[str, JobGraph] = {}
     conflicts: list[UnreadableJob] = []
     for job in sorted(jobs, key=lambda job: not (job.was_admitted or job.cancel_wanted)):
-        outputs = outputs_of(job.graph)
+        is_stream = job.graph.job_type is JobType.STREAMING
+        outputs = outputs_of(job.graph) if is_stream else {}
         shared = next((output for output in outputs if output in writers), None)
         if shared is None or job.was_admitted or job.cancel_wanted:
             writers |= {output: job.graph for output in outputs if output not in writers}

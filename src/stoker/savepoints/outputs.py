@@ -57,13 +57,18 @@ def output_of(sink: Sink) -> str | None:
 
 
 def shared_output(graph: JobGraph, others: Iterable[JobGraph]) -> tuple[JobGraph, str] | None:
-    """One of the other streams that writes the same output, and its path; None if there is none.
+    """One of the other jobs that writes the same output, and its path, if one of both is a stream.
 
     Two queries must not write one log: Spark takes the batches of the second for those that the
-    first has written already, and drops their rows without a word.
+    first has written already, and drops their rows without a word. A batch job that writes there
+    deletes the rows of the stream, or adds rows that no reader sees, as the log does not name them.
     """
     outputs = outputs_of(graph)
+    if not outputs:
+        return None
     for other in others:
+        if JobType.STREAMING not in (graph.job_type, other.job_type):
+            continue
         for output, path in outputs_of(other).items():
             if output in outputs:
                 return other, path
@@ -71,9 +76,7 @@ def shared_output(graph: JobGraph, others: Iterable[JobGraph]) -> tuple[JobGraph
 
 
 def outputs_of(graph: JobGraph) -> dict[str, str]:
-    """The outputs of a stream with such a log, by their names in one form."""
-    if graph.job_type is not JobType.STREAMING:
-        return {}
+    """The outputs in which a stream keeps such a log, by their names in one form."""
     sinks = [vertex for vertex in graph.vertices if isinstance(vertex, Sink)]
     paths = [path for path in map(output_of, sinks) if path is not None]
     return {_in_one_form(path): path for path in paths}

@@ -1,5 +1,6 @@
 """Which streams may write into an output while others are being submitted."""
 
+import msgspec
 import pytest
 
 from builders import build_graph
@@ -41,3 +42,11 @@ def test_the_outputs_of_live_streams_are_taken_by_them_alone() -> None:
     outputs.check(stream(1))
     with pytest.raises(OutputInUse, match="stoker stop 000000000000"):
         outputs.check(stream(2))
+
+
+def test_a_batch_job_and_a_stream_are_kept_apart_in_both_orders() -> None:
+    batch = msgspec.structs.replace(stream(2), job_type=JobType.BATCH)
+    with pytest.raises(OutputInUse, match=r"a batch job would delete rows .*stoker stop 0000"):
+        OutputReservations(lambda: [stream(1)]).check(batch)
+    with pytest.raises(OutputInUse, match=r"a batch job would delete rows .*stoker cancel 0000"):
+        OutputReservations(lambda: [batch]).check(stream(1))

@@ -1,4 +1,4 @@
-"""Whether two streams write the same output."""
+"""Whether a job writes the output of a stream."""
 
 import msgspec
 import pytest
@@ -35,7 +35,12 @@ def test_other_outputs_are_not_shared(first: JobGraph, second: JobGraph) -> None
     assert shared_output(second, [first]) is None
 
 
-def test_a_batch_job_may_write_where_another_job_does() -> None:
+def test_a_batch_job_may_not_write_into_the_output_of_a_stream() -> None:
     batch = msgspec.structs.replace(stream("/out"), job_type=JobType.BATCH)
-    assert shared_output(batch, [stream("/out")]) is None
-    assert shared_output(stream("/out"), [batch]) is None
+    assert shared_output(batch, [stream("/out")]) == (stream("/out"), "/out")
+    assert shared_output(stream("/out"), [batch]) == (batch, "/out")
+
+
+def test_batch_jobs_may_write_the_same_output() -> None:
+    batch = msgspec.structs.replace(stream("/out"), job_type=JobType.BATCH)
+    assert shared_output(batch, [batch]) is None
