@@ -202,9 +202,10 @@ function LogIn() {
         <Dialog title="Log in">
             <form onSubmit={(event) => void submit(event)}>
                 <p>
-                    This cluster asks for a token. On a local cluster it is in the file{" "}
-                    <code>rest-token</code>; others are made by{" "}
-                    <code>stoker token create NAME</code>. The page does not keep it.
+                    This cluster asks for a token. On a local cluster it is in the file that{" "}
+                    <code>stoker cluster up</code> named, as a rule{" "}
+                    <code>~/.stoker/local/rest-token</code>; others are made by{" "}
+                    <code>stoker token create NAME --role read</code>. The page does not keep it.
                 </p>
                 <label>
                     Token

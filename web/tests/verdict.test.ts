@@ -66,6 +66,22 @@ describe("what needs somebody", () => {
         ).toEqual([]);
     });
 
+    it("forgets a failure when the job was run again", () => {
+        const failed = job({ id: "f", state: "FAILED", end: NOW - MINUTE });
+        const again = job({ id: "a", state: "FINISHED", start: NOW - 1000, end: NOW });
+        expect(needsOf(facts({ jobs: [failed, again] }))).toEqual([]);
+        expect(needsOf(facts({ jobs: [failed, { ...again, name: "other" }] }))).toHaveLength(1);
+    });
+
+    it("names a job that fails again and again, until it has settled", () => {
+        const looping = job({ restarts: 4, lastChange: NOW - 2000 });
+        expect(needsOf(facts({ jobs: [looping] }))[0]?.sentence).toContain("again and again");
+        expect(needsOf(facts({ jobs: [{ ...looping, restarts: 1 }] }))).toEqual([]);
+        expect(needsOf(facts({ jobs: [{ ...looping, lastChange: NOW - 10 * MINUTE }] }))).toEqual(
+            [],
+        );
+    });
+
     it("does not mention a short wait or a quick restart", () => {
         const waiting = job({ waitsFor: "a slot", start: NOW - MINUTE });
         const restarting = job({ state: "RESTARTING", lastChange: NOW - 2000 });

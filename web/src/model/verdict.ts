@@ -52,6 +52,10 @@ const PATIENCE = { restarting: 10_000, waiting: 5 * 60_000 };
 /** A job that failed longer ago than this is in the list of jobs, and no news. */
 const NEWS = 60 * 60_000;
 
+/** A job that was started again so often is in trouble, until it has run undisturbed for a while. */
+const OFTEN = 3;
+const SETTLED = 5 * 60_000;
+
 export interface Facts {
     cluster: Cluster;
     /** Jobs that have not ended, and those that ended last. */
@@ -76,8 +80,9 @@ export function needsOf({ cluster, jobs, quarantined, now }: Facts): Need[] {
             sentence: "is registered, so no job can run. Start one: stoker taskmanager",
         });
     }
+    const newest = newestOfEachName(jobs);
     for (const job of jobs) {
-        const need = needOf(job, now);
+        const need = needOf(job, now, newest.get(job.name) ?? job);
         if (need !== undefined) needs.push(need);
     }
     return needs.sort(
@@ -87,29 +92,40 @@ export function needsOf({ cluster, jobs, quarantined, now }: Facts): Need[] {
     );
 }
 
-function needOf(job: JobRow, now: number): Need | undefined {
+/** A job that was run again under the same name is no longer what somebody has to look at. */
+function newestOfEachName(jobs: readonly JobRow[]): Map<string, JobRow> {
+    const newest = new Map<string, JobRow>();
+    for (const job of jobs) {
+        const known = newest.get(job.name);
+        if (known === undefined || known.start < job.start) newest.set(job.name, job);
+    }
+    return newest;
+}
+
+function needOf(job: JobRow, now: number, newest: JobRow): Need | undefined {
     const about = { subject: job.name, jobId: job.id };
-    if (job.state === "FAILED" && job.end !== undefined && now - job.end < NEWS) {
+    const unchanged = now - job.lastChange;
+    if (hasEnded(job.state)) {
+        const isNews = job.state === "FAILED" && job.end !== undefined && now - job.end < NEWS;
+        if (!isNews || newest !== job) return undefined;
+        const sentence = "has failed and will not be tried again";
         return {
             ...about,
             severity: "bad",
-            sentence: "has failed and will not be tried again",
-            since: job.end,
+            sentence,
+            ...(job.end !== undefined && { since: job.end }),
         };
     }
-    const unchanged = now - job.lastChange;
-    if (
-        job.state === "FAILING" ||
-        (job.state === "RESTARTING" && unchanged > PATIENCE.restarting)
-    ) {
-        return {
-            ...about,
-            severity: "warning",
-            sentence: "has failed and is tried again",
-            since: job.lastChange,
-        };
+    const again = job.state === "FAILING" || job.state === "RESTARTING";
+    if (job.restarts >= OFTEN && (again || unchanged < SETTLED)) {
+        const sentence = `fails again and again: started again ${exact(job.restarts)} times`;
+        return { ...about, severity: "bad", sentence, since: job.lastChange };
     }
-    if (!hasEnded(job.state) && job.waitsFor !== undefined && now - job.start > PATIENCE.waiting) {
+    if (job.state === "FAILING" || (again && unchanged > PATIENCE.restarting)) {
+        const sentence = "has failed and is tried again";
+        return { ...about, severity: "warning", sentence, since: job.lastChange };
+    }
+    if (job.waitsFor !== undefined && now - job.start > PATIENCE.waiting) {
         const sentence = `has waited for ${job.waitsFor} for ${duration(now - job.start)}`;
         return { ...about, severity: "warning", sentence, since: job.start };
     }

@@ -276,11 +276,12 @@ def _report_running(local: LocalCluster, invocation: Invocation) -> int:
         report = ask_for_report(local.masters, local.client_options)
         echo_status(local.directory, state, report)
     else:
-        click.echo(f"The local cluster is ready at {local.urls}")
+        click.echo(f"The local cluster is ready at {local.urls.replace(',', ' and ')}")
         say(f"Its files and logs are in {local.directory}. Stop it with: stoker cluster down")
         if local.token is not None:
             say(
-                f"Clients other than Stoker's own need the token in {local.directory / TOKEN_FILE}."
+                "Its page, and clients other than Stoker's own, ask for the token in "
+                f"{local.directory / TOKEN_FILE}."
             )
     return OK
 
@@ -311,7 +312,8 @@ def status(invocation: Invocation, directory: Path) -> int:
 @click.option(
     "--purge",
     is_flag=True,
-    help="Remove its files as well: jobs, checkpoints, results, logs; not its savepoints.",
+    help="Remove its files as well: jobs, results, logs, and the checkpoints of jobs that have not "
+    "ended; not its savepoints, and not the checkpoints that ended streams have left.",
 )
 @click.option(
     "--with-savepoints", is_flag=True, help="With --purge: remove the savepoints in it, too."
@@ -351,6 +353,12 @@ def down(
     if purge:
         kept = local.purge(savepoints=with_savepoints)
         say(f"Removed {directory}." if kept is None else kept_text(directory, kept))
+        left = kept_checkpoints()
+        if left.is_dir() and any(left.iterdir()):
+            say(
+                f"The checkpoints of ended streams stay in {left}: a stream that is started again "
+                "into the same output goes on from there."
+            )
     if invocation.json:
         echo_status(directory, ClusterState(), Report())
     return OK
