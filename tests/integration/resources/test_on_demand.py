@@ -86,8 +86,8 @@ async def client(
 ) -> AsyncIterator[AsyncClient]:
     original = local_provider._command
 
-    def light_command(*arguments: object) -> list[str]:
-        python, _dash_m, _module, *rest = original(*arguments)  # type: ignore[arg-type]
+    def light_command(*arguments: object, **named: object) -> list[str]:
+        python, _dash_m, _module, *rest = original(*arguments, **named)  # type: ignore[arg-type]
         return [python, LIGHT, *rest]
 
     monkeypatch.setattr(local_provider, "_command", light_command)
