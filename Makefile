@@ -49,7 +49,7 @@ test: $(STAMP) $(PAGE) ## all tests
 
 .PHONY: check
 check: lint types layers web-check ## style, types, layers, the web page, unit and simulation tests: under two minutes
-	TEST_SEEDS=15 $(PYTEST) -n 2 $(QUICK)
+	TEST_SEEDS=10 $(PYTEST) -n 2 $(QUICK)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff: faults and format
