@@ -97,11 +97,12 @@ client may choose the id of the job; the same id with another graph is refused w
 `__main__.py` or the file that `entryClass` names). A script gets a driver of its own.
 
 `GET /events` is a stream of server-sent events for the topics that are asked for. It begins with
-`hello`, which names the leader, its epoch and the server's time, and which comes again when another
-master leads. Then come `cluster` when its figures change, `job` when a job is new or changes, `removed` when
-an ended job is forgotten, `log` for each event of the event log, and `gap` where something is
-missing. A job that is followed by its id (`job:ID`) sends `progress`, and `end` when it has ended. The
-stream may end when the leader changes; connect again, with the id of the last `log` as `after`.
+`hello`, which names the leader, its epoch and the server's time, and which comes again when
+another master leads. Then come `cluster` when its figures change, `job` when a job is new or
+changes, `removed` when an ended job is forgotten, `log` for each event of the event log, and
+`gap` where something is missing. A job that is followed by its id (`job:ID`) sends `progress`,
+and `end` when it has ended. The stream may end when the leader changes; connect again, with the
+id of the last `log` as `after`.
 """
 
 
