@@ -10,6 +10,7 @@ Whatever reads a gauge runs on the loop of the process, like everything that is 
 
 import math
 import time
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -50,15 +51,15 @@ class MetricFamily(Value, array_like=True):
     samples: tuple[MetricSample, ...] = ()
 
 
-class _Instrument:
+class _Instrument(ABC):
     """A metric within one group."""
 
     def __init__(self, definition: MetricDefinition, fixed: _Labels) -> None:
         self.definition = definition
         self._fixed = fixed
 
-    def samples(self) -> Iterable[MetricSample]:
-        raise NotImplementedError
+    @abstractmethod
+    def samples(self) -> Iterable[MetricSample]: ...
 
 
 class _Labelled(_Instrument):
